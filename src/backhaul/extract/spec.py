@@ -1,0 +1,92 @@
+"""How is one table read, whatever the chunk? The picklable recipe that every task carries.
+
+Pure. The same recipe serves a plain table, its partitions (a chunk names the one it reads) and a
+query; a window and a key-only export differ in their conditions and columns, nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from backhaul.postgres.partition import Range
+from backhaul.postgres.sql import KeyColumn, boundaries_select, chunk_select, quote_name
+from backhaul.postgres.types import Carrier
+from backhaul.schema.model import Column, Key, Relation, TableSchema
+
+# Columns that `advanced_metadata` adds to every row.
+UPLOADED_AT, TASK_INSTANCE = "_uploaded_at", "_task_instance"
+_ADVANCED = (
+    Column(UPLOADED_AT, "timestamp", nullable=False),
+    Column(TASK_INSTANCE, "string", nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class ReadSpec:
+    """`source` is a relation or the SQL of a subquery; `conditions` hold for every chunk."""
+
+    table: str
+    kind: str
+    source: Relation | str
+    carriers: tuple[Carrier, ...]
+    chunk_key: tuple[KeyColumn, ...]
+    chunk_rows: int
+    key: Key = Key()
+    conditions: tuple[str, ...] = ()
+    advanced_metadata: bool = False
+
+    @property
+    def source_schema(self) -> TableSchema:
+        """What the source has, and so what two files are compared by."""
+        return TableSchema(tuple(carrier.column for carrier in self.carriers), self.key)
+
+    @property
+    def file_schema(self) -> TableSchema:
+        """What a file holds: the source's columns and, where asked for, ours."""
+        added = _ADVANCED if self.advanced_metadata else ()
+        return TableSchema(self.source_schema.columns + added, self.key)
+
+    def select(self, relation: Relation | None, span: Range) -> str:
+        """The SQL of one chunk."""
+        return chunk_select(
+            relation or self.source, self._selects(), self.chunk_key, span, self.conditions
+        )
+
+    def boundaries(self, relation: Relation | None, span: Range) -> str:
+        """The SQL that finds where a chunk must be cut so that each piece has `chunk_rows` rows."""
+        return boundaries_select(
+            relation or self.source, self.chunk_key, span, self.conditions, self.chunk_rows
+        )
+
+    def narrowed(self, conditions: tuple[str, ...]) -> ReadSpec:
+        return replace(self, conditions=self.conditions + conditions)
+
+    def _selects(self) -> list[str]:
+        selects = [
+            f"{carrier.select} AS {quote_name(carrier.column.name)}" for carrier in self.carriers
+        ]
+        checks = [
+            f"{carrier.check} AS {quote_name(carrier.check_name)}"
+            for carrier in self.carriers
+            if carrier.check is not None
+        ]
+        return selects + checks
+
+
+def fingerprint(spec: ReadSpec, leaves: tuple[Relation, ...], server: str) -> str:
+    """The same for two exports that read the same thing, so that one may continue the other.
+
+    Not part of it: the window's bounds (a resumed export keeps its own) and how large a chunk is.
+    """
+    said = {
+        "source": str(spec.source),
+        "columns": [(c.column.name, c.column.type, c.select) for c in spec.carriers],
+        "chunk_key": [column.name for column in spec.chunk_key],
+        "conditions": spec.conditions,
+        "leaves": sorted(str(leaf) for leaf in leaves),
+        "advanced_metadata": spec.advanced_metadata,
+        "server": server,
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
