@@ -154,7 +154,9 @@ class Composer:
         target = self._anchors.get(name)
         if target is None:
             state = "contains itself" if name in self._anchors else "is defined nowhere above"
-            self._stop("yaml_alias", f"the alias *{name} {state}", f"define &{name} before it", line)
+            self._stop(
+                "yaml_alias", f"the alias *{name} {state}", f"define &{name} before it", line
+            )
         self._add(Node(target.value, line, target.text, target.origin, target.size), line)
 
     def _anchor(self, name: str | None, node: Node) -> None:

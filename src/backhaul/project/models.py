@@ -1,0 +1,110 @@
+"""What is a project, once its files are read and found right?
+
+One small frozen model for each section of `backhaul.yml`, and `Project`, which holds them all. Inner
+code takes these and never a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator
+
+from backhaul.findings import Finding
+from backhaul.project.connection import PostgresConnection
+from backhaul.project.manifest import TableEntry
+from backhaul.project.settings import Duration, NullWord, Settings
+
+STORE_SCHEMES = ("file", "s3", "gs")
+
+
+class StoreConfig(Settings):
+    """Where files go: a folder, or a bucket with a prefix."""
+
+    url: str = Field(default="data", min_length=1)
+    endpoint: str | None = None
+    region: str | None = None
+    access_key_id: SecretStr | None = None
+    secret_access_key: SecretStr | None = None
+    options: dict[str, str] = Field(default_factory=dict)
+
+    @field_validator("url")
+    @classmethod
+    def _reachable(cls, url: str) -> str:
+        scheme, separator, rest = url.partition("://")
+        if not separator:
+            return url
+        if scheme not in STORE_SCHEMES:
+            raise ValueError(
+                "a store is a folder, file://…, s3://bucket/prefix or gs://bucket/prefix"
+            )
+        if scheme != "file" and not rest.split("/")[0]:
+            raise ValueError(f"the bucket is missing: {scheme}://bucket/prefix")
+        return url
+
+
+class StateConfig(Settings):
+    """backhaul's own database; none given means the embedded one."""
+
+    url: SecretStr | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _postgres(cls, url: SecretStr | None) -> SecretStr | None:
+        if url and urlsplit(url.get_secret_value()).scheme not in ("postgres", "postgresql"):
+            raise ValueError(
+                "the state is a PostgreSQL database: postgresql://user:pass@host/database"
+            )
+        return url
+
+
+class SparkConfig(Settings):
+    """The Spark session: its master, its configuration, further packages by Maven coordinates."""
+
+    master: str = Field(default="local[*]", min_length=1)
+    conf: dict[str, str] = Field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+
+
+class LakeConfig(Settings):
+    """The Iceberg lake: its catalog's name in Spark, and where its tables' files are."""
+
+    warehouse: str | None = None
+    catalog: str = Field(default="lake", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+
+
+class ExtractSettings(Settings):
+    """How tables are read, for those that do not say it themselves."""
+
+    chunk_rows: int = Field(default=5_000_000, ge=1)
+    resume_within: Duration = timedelta(hours=24)
+    overlap: Duration = timedelta(minutes=30)
+    window_cap: Duration | None = None
+    numeric: Literal["text", "double"] = "text"
+    out_of_range: Annotated[Literal["null", "text"], NullWord] = "null"
+    advanced_metadata: bool = False
+
+
+@dataclass(frozen=True)
+class Project:
+    """Everything that the user wrote. `findings` are the warnings that did not prevent the loading."""
+
+    folder: Path
+    name: str
+    connections: Mapping[str, PostgresConnection] = field(default_factory=dict)
+    store: StoreConfig = field(default_factory=StoreConfig)
+    state: StateConfig = field(default_factory=StateConfig)
+    spark: SparkConfig = field(default_factory=SparkConfig)
+    lake: LakeConfig = field(default_factory=LakeConfig)
+    extract: ExtractSettings = field(default_factory=ExtractSettings)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    tables: tuple[TableEntry, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def table(self, name: str) -> TableEntry | None:
+        return next((table for table in self.tables if table.name == name), None)

@@ -1,0 +1,84 @@
+"""What do all settings have in common? A frozen model that knows every key, and the words for durations and names."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+
+_UNITS = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), timedelta(milliseconds=1)),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), timedelta(seconds=1)),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), timedelta(minutes=1)),
+    **dict.fromkeys(("h", "hour", "hours"), timedelta(hours=1)),
+    **dict.fromkeys(("d", "day", "days"), timedelta(days=1)),
+    **dict.fromkeys(("w", "week", "weeks"), timedelta(weeks=1)),
+}
+_PART = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]+)", re.IGNORECASE)
+_SECONDS = re.compile(r"\d{1,15}(?:\.\d{1,9})?")
+_SAID = (
+    "a duration is a number with a unit, like 30m, 24h, 2 days or 1h 30m; a bare number is seconds"
+)
+
+
+class Settings(BaseModel):
+    """A group of settings: frozen, and a key that it does not know is a mistake."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True
+    )
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The keys as users write them."""
+        return tuple(field.alias or name for name, field in cls.model_fields.items())
+
+
+def parse_duration(value: Any) -> Any:
+    """`30m`, `24h`, `2 days`, `1h 30m`; a number is seconds."""
+    if isinstance(value, timedelta) or value is None:
+        return value
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(_SAID)
+    text = str(value).strip()
+    try:
+        return timedelta(seconds=float(text)) if _SECONDS.fullmatch(text) else _parts(text)
+    except OverflowError:
+        raise ValueError("that is longer than backhaul can count") from None
+
+
+def _parts(text: str) -> timedelta:
+    total, position = timedelta(0), 0
+    for part in _PART.finditer(text):
+        unit = _UNITS.get(part[2].lower())
+        if part.start() != position or unit is None:
+            raise ValueError(_SAID)
+        total += float(part[1]) * unit
+        position = part.end()
+    if not position or text[position:].strip():
+        raise ValueError(_SAID)
+    return total
+
+
+def _one_or_many(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+def _null_is_a_word(value: Any) -> Any:
+    # `out_of_range: null` is how anyone would write it, and YAML reads it as nothing.
+    return "null" if value is None else value
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["30m", "24h", "2 days"]}),
+]
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_one_or_many),
+    WithJsonSchema({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+NullWord = BeforeValidator(_null_is_a_word)
