@@ -57,7 +57,10 @@ class TableSchema:
         return tuple(column.name for column in self.columns)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"columns": [asdict(column) for column in self.columns], "key": list(self.key.columns)}
+        return {
+            "columns": [asdict(column) for column in self.columns],
+            "key": list(self.key.columns),
+        }
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Self:

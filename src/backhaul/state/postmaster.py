@@ -134,7 +134,12 @@ class Postmaster:
             return []
 
     def _run(
-        self, program: str, arguments: Sequence[str | Path], aim: str, *, inherit: Sequence[int] = ()
+        self,
+        program: str,
+        arguments: Sequence[str | Path],
+        aim: str,
+        *,
+        inherit: Sequence[int] = (),
     ) -> None:
         offset = self._open_log()
         command = self.identity.command([self.binaries / "bin" / program, *arguments])
@@ -157,7 +162,9 @@ class Postmaster:
     def _failure(self, aim: str, offset: int) -> ServerMissing:
         said = self._log_since(offset)
         tail = "\n".join(f"    {line}" for line in said.splitlines()[-12:])
-        return ServerMissing(f"could not {aim}; its log {self.log} ends:\n{tail}", remedy=_remedy(said))
+        return ServerMissing(
+            f"could not {aim}; its log {self.log} ends:\n{tail}", remedy=_remedy(said)
+        )
 
     def _open_log(self) -> int:
         """Where the log ends now; it starts anew when it has grown too long."""
