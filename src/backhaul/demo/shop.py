@@ -1,0 +1,76 @@
+"""What is in the demo's shop, and what happens in it? The source, as an application would treat it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+DATABASE = "shop"
+TABLES = {
+    "customers": "uuid key, text[], jsonb, inet",
+    "products": "text key, numeric(10,2), numeric[], daterange",
+    "orders": "identity key, enum, numeric(12,2), timestamptz",
+    "order_items": "composite key",
+    "events": "append-only, jsonb",
+}
+
+
+class Shop:
+    """The source database; its url is the one of the project's own PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url, autocommit=True)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def fill(self) -> None:
+        script = files(__package__).joinpath("shop.sql").read_bytes()
+        self._connection.execute(script)
+
+    def row_count(self, table: str) -> int:
+        query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
+        return int(self._value(query))
+
+    def sell(self) -> tuple[int, int]:
+        """New orders, and old ones that change."""
+        new = self._connection.execute(
+            "INSERT INTO orders (customer_id, status, total) "
+            "SELECT id, 'placed', 49.90 FROM customers ORDER BY id LIMIT 1500"
+        )
+        changed = self._connection.execute(
+            "UPDATE orders SET status = 'shipped', updated_at = now() WHERE id % 100 = 1"
+        )
+        return new.rowcount, changed.rowcount
+
+    def forget_returns(self) -> int:
+        """Rows that vanish without a trace."""
+        return self._connection.execute(
+            "DELETE FROM orders WHERE status = 'returned' AND id % 50 = 3"
+        ).rowcount
+
+    def add_column(self) -> None:
+        self._connection.execute("ALTER TABLE customers ADD COLUMN points integer DEFAULT 100")
+
+    def totals(self) -> dict[int, str]:
+        """Each order's total by its id, as text: what the Parquet files must say as well."""
+        rows = self._connection.execute("SELECT id, status || ' ' || total FROM orders")
+        return dict(rows.fetchall())
+
+    def _value(self, query: sql.Composed) -> int:
+        row = self._connection.execute(query).fetchone()
+        return int(row[0]) if row else 0
+
+
+def open_shop(server_url: str, shop_url: str) -> Shop:
+    """A shop that is there and filled; one that was there before is replaced."""
+    database = sql.Identifier(DATABASE)
+    with psycopg.connect(make_conninfo(server_url), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(database))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
+    shop = Shop(shop_url)
+    shop.fill()
+    return shop

@@ -1,0 +1,189 @@
+"""What does backhaul do, shown in a minute? Nine steps on a real PostgreSQL, a real Spark, real files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from backhaul.demo.consumer import newest_totals, rows_in_folders, take_files
+from backhaul.demo.folder import write_project
+from backhaul.demo.shop import DATABASE, TABLES, Shop, open_shop
+from backhaul.errors import BackhaulError
+from backhaul.spark.packages import postgres_binaries
+from backhaul.state.embedded import embedded
+from backhaul.wiring import Selection, Workshop, open_workshop
+
+if TYPE_CHECKING:
+    from backhaul.extract.plan import TablePlan
+    from backhaul.extract.progress import TableResult
+    from backhaul.store.store import Store
+    from backhaul.wiring import TableStatus
+
+# When one task's process has recorded its second chunk: some are done, most are not.
+KILLED_AT = "chunk.recorded:2"
+
+
+class Stage(Protocol):
+    """Where the demo is shown; the command line has one."""
+
+    def step(self, title: str) -> None: ...
+
+    def command(self, words: str) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def proof(self, text: str, holds: bool) -> None: ...
+
+    def columns(self, rows: Sequence[Sequence[str]]) -> None: ...
+
+    def plan(self, workshop: Workshop, plans: Sequence[TablePlan]) -> None: ...
+
+    def extract(self, workshop: Workshop, plans: Sequence[TablePlan]) -> list[TableResult]: ...
+
+    def status(self, tables: Sequence[TableStatus]) -> None: ...
+
+
+class DemoFailed(BackhaulError):
+    """The demo's own proof did not hold."""
+
+
+def show(folder: Path, stage: Stage) -> None:
+    """The whole demo in `folder`, which becomes a project."""
+    write_project(folder)
+    with embedded(folder / ".backhaul" / "postgres", postgres_binaries) as server:
+        stage.step("A shop in PostgreSQL")
+        shop = open_shop(server.url_of("postgres"), server.url_of(DATABASE))
+        try:
+            _introduce(shop, stage)
+            with open_workshop(folder) as workshop:
+                _Demo(folder, stage, shop, workshop).run()
+        finally:
+            shop.close()
+
+
+def _introduce(shop: Shop, stage: Stage) -> None:
+    stage.columns([(name, f"{shop.row_count(name):,} rows", what) for name, what in TABLES.items()])
+
+
+class _Demo:
+    """The steps, in their order."""
+
+    def __init__(self, folder: Path, stage: Stage, shop: Shop, workshop: Workshop) -> None:
+        self.folder, self.stage, self.shop, self.workshop = folder, stage, shop, workshop
+
+    def run(self) -> None:
+        self.backfill()
+        self.kill()
+        self.resume()
+        self.consume()
+        self.window()
+        self.deletes()
+        self.new_column()
+        self.status()
+        self.compare()
+
+    def backfill(self) -> None:
+        self.stage.step("Backfill: every table to Parquet, all of them at one instant")
+        results = self._extract("")
+        tables = [result for result in results if result.table in TABLES]
+        read = rows_in_folders(self._store, [str(result.folder) for result in tables])
+        there = sum(self.shop.row_count(name) for name in TABLES)
+        self._prove(f"{read:,} rows in the Parquet files, {there:,} in the source", read == there)
+
+    def kill(self) -> None:
+        self.stage.step("Kill a backfill in the middle (SIGKILL)")
+        self.stage.command("backhaul extract events --full")
+        code = _killed_extract(self.folder)
+        (left,) = self.workshop.status(("events",))
+        done = left.total_chunks - left.unfinished_chunks
+        self._prove(
+            f"killed; {done} of {left.total_chunks} chunks have their file and metadata row",
+            code == -signal.SIGKILL and 0 < done < left.total_chunks,
+        )
+
+    def resume(self) -> None:
+        self.stage.step("Resume it: only the missing chunks are read")
+        self._extract("events", with_plan=True)
+
+    def consume(self) -> None:
+        self.stage.step("A consumer takes the files: staging/ to processed/")
+        self.stage.say(f"{take_files(self._store)} files taken")
+
+    def window(self) -> None:
+        self.stage.step("New and changed rows: the next window")
+        new, changed = self.shop.sell()
+        self.stage.say(f"the shop sells: {new:,} new orders, {changed:,} changed")
+        (result,) = self._extract("orders", with_plan=True)
+        self._prove(f"{result.rows:,} rows in the window", result.rows == new + changed)
+
+    def deletes(self) -> None:
+        self.stage.step("Deleted rows: the keys that are left")
+        self.stage.say(f"the shop deletes {self.shop.forget_returns():,} orders")
+        self._extract("orders", verb="deletes")
+
+    def new_column(self) -> None:
+        self.stage.step("A new column: backfill, and why")
+        self.stage.say("ALTER TABLE customers ADD COLUMN points integer DEFAULT 100")
+        self.shop.add_column()
+        self._extract("customers", with_plan=True)
+
+    def status(self) -> None:
+        self.stage.step("Where does each table stand?")
+        self.stage.command("backhaul status")
+        self.stage.status(self.workshop.status(()))
+
+    def compare(self) -> None:
+        self.stage.step("Is it all there? The orders of the files against those of the source")
+        brought, source = newest_totals(self._store), self.shop.totals()
+        self._prove(
+            f"{len(brought):,} orders by backfill + window - deleted keys, "
+            f"{len(source):,} in the source; every status and total compared",
+            brought == source,
+        )
+
+    @property
+    def _store(self) -> Store:
+        return self.workshop.store
+
+    def _extract(
+        self, table: str, *, verb: str = "extract", with_plan: bool = False
+    ) -> list[TableResult]:
+        patterns = (table,) if table else ()
+        plans = self.workshop.plan(Selection(patterns=patterns, deletes=verb == "deletes"))
+        if with_plan:
+            self.stage.command(f"backhaul plan {table}")
+            self.stage.plan(self.workshop, plans)
+        self.stage.command(f"backhaul {verb} {table}".strip())
+        results = self.stage.extract(self.workshop, plans)
+        failed = [result for result in results if not result.ok]
+        if failed:
+            error = failed[0].error or BackhaulError(failed[0].reason)
+            raise DemoFailed(f"{failed[0].table}: {error.message}", remedy=error.remedy)
+        return results
+
+    def _prove(self, text: str, holds: bool) -> None:
+        self.stage.proof(text, holds)
+        if not holds:
+            raise DemoFailed(
+                f"the demo's own check does not hold: {text}",
+                remedy="this is a mistake in backhaul; please report it with the output above",
+            )
+
+
+def _killed_extract(folder: Path) -> int:
+    """A command of its own that a failpoint kills; its exit code."""
+    command = [sys.executable, "-m", "backhaul", "extract", "events", "--full", "--quiet"]
+    ended = subprocess.run(
+        [*command, "--project", str(folder)],
+        env={**os.environ, "BACKHAUL_FAILPOINT": KILLED_AT},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return ended.returncode
