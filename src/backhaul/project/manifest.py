@@ -66,7 +66,7 @@ class TableEntry:
     additional_filtering: str | None = None
     form: Literal["own", "gitlab"] = "own"
     extras: Mapping[str, Any] = field(default_factory=dict)
-    place: Place = Place("manifest")
+    place: Place = field(default_factory=lambda: Place(""))
 
 
 class TableSettings(Settings):

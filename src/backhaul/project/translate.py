@@ -35,6 +35,11 @@ _EXPECTED = {
     "time_delta": "a duration such as 30m",
 }
 
+_LIMITS = {
+    "greater_than_equal": ("at least", "ge"),
+    "less_than_equal": ("at most", "le"),
+}
+
 
 @dataclass
 class Section:
@@ -117,15 +122,19 @@ def _translate(problem: Any, section: Section, valid: tuple[str, ...]) -> None:
         steps = (*steps, context["key"])
     steps = tuple(step for step in steps if step != "[key]")
     node = section.node.get(*steps)
-    if _is_unset(node, problem["input"]):
+    if _is_unset(node, problem["input"], steps):
         return
+    if node is None and steps and section.node.get(f"{steps[0]}_path"):
+        steps = (f"{steps[0]}_path",)
     seen = shown(node, *_words(section.path), *_words(steps)) if node else None
     code, message, remedy = _said(problem, steps, seen, valid)
     section.find(code, message, remedy, *steps)
 
 
-def _is_unset(node: Node | None, given: Any) -> bool:
-    """A value whose variable is missing has its finding already."""
+def _is_unset(node: Node | None, given: Any, steps: Path) -> bool:
+    """A value whose variable or file is missing has its finding already."""
+    if isinstance(given, dict) and steps:
+        given = given.get(steps[-1])
     text = node.text if node is not None else given
     return isinstance(text, str) and UNSET in text
 
@@ -143,6 +152,9 @@ def _said(
         return "missing_key", f"`{key}` is missing", f"add `{key}:`"
     if kind == "literal_error":
         return "wrong_value", f"`{key}` must be {context['expected']}{but}", None
+    if kind in _LIMITS:
+        word, limit = _LIMITS[kind]
+        return "wrong_value", f"`{key}` must be {word} {context[limit]}{but}", None
     if kind in ("value_error", "setting"):
         return "wrong_value", _own_words(problem, key, but), None
     if expected := _EXPECTED.get(kind.rsplit("_", 1)[0]):

@@ -1,0 +1,111 @@
+"""Which connections does a project have? Those of `backhaul.yml`, and those that GitLab's form names.
+
+A connection with a mistake keeps its name in `names`, so that the tables that use it do not add to the
+findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from backhaul.project.connection import ADAPTERS, URL_KEYS, PostgresConnection
+from backhaul.project.document import Node
+from backhaul.project.gitlab import NamedVariables
+from backhaul.project.reading import Files
+from backhaul.project.secret import shown
+from backhaul.project.translate import Section, is_mapping, validate
+
+REPLICA_KEYS = ("replica_host", "replica_port", "replica_db", "replica_user", "replica_pass")
+PATH_KEYS = (*URL_KEYS, *REPLICA_KEYS, "url", "sslmode")
+CONNECTION_KEYS = (*PostgresConnection.keys(), "url")
+
+
+class Connections:
+    """The connections so far, by name."""
+
+    def __init__(self, files: Files) -> None:
+        self.found: dict[str, PostgresConnection] = {}
+        self.names: dict[str, None] = {}
+        self._files = files
+
+    def read(self, section: Section) -> None:
+        """The `connections:` section: a list with names, or a mapping of names."""
+        if isinstance(section.node.value, list):
+            for position in range(len(section.node.items())):
+                self._listed(section.below(position))
+        elif section.node.value is not None and not isinstance(section.node.value, dict):
+            section.find("wrong_type", "`connections` must be a list or a mapping of names")
+        else:
+            for name in section.node.entries():
+                self._named(name, section.below(name))
+
+    def read_variables(self, named: Iterable[NamedVariables], environ: Mapping[str, str]) -> None:
+        """Connections whose parts are in environment variables, if the project has none so named."""
+        for one in named:
+            if one.name in self.names:
+                continue
+            self.names[one.name] = None
+            if missing := one.missing(environ):
+                message = f"not set in the environment: {', '.join(missing)}"
+                remedy = f"set them, or define the connection {one.name!r} in backhaul.yml"
+                one.section.find("env_missing", message, remedy)
+            elif connection := validate(PostgresConnection, _filled(one, environ),
+                                        one.settings(environ), CONNECTION_KEYS):  # fmt: skip
+                self.found[one.name] = connection
+
+    def _listed(self, section: Section | None) -> None:
+        if section and is_mapping(section):
+            name = section.node.get("name")
+            self._one(name.text if name else None, section)
+
+    def _named(self, name: str, section: Section | None) -> None:
+        if section and is_mapping(section):
+            said = section.node.get("name")
+            if said and said.text != name:
+                message = f"`name` is {shown(said)}, and the key above is {name!r}"
+                section.find("contradiction", message, "remove `name`", "name")
+            self._one(name, section)
+
+    def _one(self, name: str | None, section: Section) -> None:
+        if name in self.names:
+            section.find("duplicate_connection", f"the connection {name!r} is defined already",
+                         "give one of them another name", "name")  # fmt: skip
+            return
+        if name is not None:
+            self.names[name] = None
+        model = self._model(section)
+        settings = self._files.settings(section, PATH_KEYS)
+        if name is not None:
+            settings["name"] = name
+        self._refuse_url_and_parts(section, settings)
+        connection = validate(model, section, settings, CONNECTION_KEYS)
+        if connection:
+            self.found[connection.name] = connection
+
+    def _model(self, section: Section) -> type[PostgresConnection]:
+        """The adapter's model; the usual one for an adapter that there is not, which validation reports."""
+        adapter = section.node.get("adapter")
+        return ADAPTERS.get(adapter.text if adapter else "postgres", PostgresConnection)
+
+    def _refuse_url_and_parts(self, section: Section, settings: dict[str, object]) -> None:
+        if settings.get("url") is None:
+            return
+        for key in URL_KEYS:
+            if key in settings:
+                del settings[key]
+                given = key if section.node.get(key) else f"{key}_path"
+                message = f"`url` and `{given}` are both given"
+                section.find("contradiction", message, "keep one of them", given)
+
+
+def _filled(one: NamedVariables, environ: Mapping[str, str]) -> Section:
+    """The section with values instead of variables' names, marked as coming from outside."""
+    nodes = {
+        part: Node(environ[name], node.line, environ[name], origin=name)
+        for part, name in one.variables.items()
+        if (node := one.section.node.get(part)) is not None
+    }
+    section = one.section
+    return Section(
+        section.file, Node(dict(nodes), section.node.line), section.path, section.findings
+    )
