@@ -1,0 +1,321 @@
+"""Which tokens of a query are its window condition, and nothing but it?
+
+Pure text work on sqlglot's tokens: a backfill is the query as its author wrote it with some tokens
+taken out, so letter case, literals and comments cannot change. A window condition counts as true
+in a backfill (the window is all of time); what follows from that by the rules of AND and OR is
+taken out too. `query.py` checks the outcome against the parsed tree, simplified on its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import Token, TokenType
+
+from backhaul.errors import QueryInvalid
+
+PLACEHOLDER = re.compile(r"\{(BEGIN_TIMESTAMP|END_TIMESTAMP|EXECUTION_DATE|HOURS)\}")
+STRINGS = frozenset(
+    {
+        TokenType.STRING,
+        TokenType.BYTE_STRING,
+        TokenType.NATIONAL_STRING,
+        TokenType.UNICODE_STRING,
+        TokenType.HEREDOC_STRING,
+    }
+)
+_OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+_CONDITIONS = {TokenType.WHERE, TokenType.HAVING}
+_QUERY_STARTS = {TokenType.SELECT, TokenType.WITH}
+# What ends a WHERE or HAVING on its own level.
+CLAUSE_ENDS = frozenset(
+    {
+        TokenType.GROUP_BY,
+        TokenType.HAVING,
+        TokenType.WINDOW,
+        TokenType.ORDER_BY,
+        TokenType.LIMIT,
+        TokenType.OFFSET,
+        TokenType.FETCH,
+        TokenType.FOR,
+        TokenType.UNION,
+        TokenType.INTERSECT,
+        TokenType.EXCEPT,
+        TokenType.SEMICOLON,
+    }
+)
+_LOWER_IF_RIGHT = {TokenType.GT, TokenType.GTE}
+_UPPER_IF_RIGHT = {TokenType.LT, TokenType.LTE}
+_COMPARISONS = _LOWER_IF_RIGHT | _UPPER_IF_RIGHT
+
+
+@dataclass(frozen=True)
+class Span:
+    """Token indices, both included."""
+
+    first: int
+    last: int
+
+    @property
+    def indices(self) -> range:
+        return range(self.first, self.last + 1)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a condition becomes in a backfill: `true` as a whole, or itself without some tokens."""
+
+    true: bool = False
+    dropped: frozenset[int] = frozenset()
+
+
+@dataclass
+class Tokens:
+    """A query's text and tokens, and what can be asked about them."""
+
+    sql: str
+    items: Sequence[Token]
+    pairs: Mapping[int, int] = field(init=False)
+    windows: list[Span] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.pairs = _pairs(self.items)
+
+    def kind(self, index: int) -> TokenType | None:
+        """None for a keyword that is a mere name, as in `t.order`."""
+        if index > 0 and self.items[index - 1].token_type is TokenType.DOT:
+            return None
+        return self.items[index].token_type
+
+    def text(self, index: int) -> str:
+        token = self.items[index]
+        return self.sql[token.start : token.end + 1]
+
+    def gap_before(self, index: int) -> str:
+        start = self.items[index - 1].end + 1 if index else 0
+        end = self.items[index].start if index < len(self.items) else len(self.sql)
+        return self.sql[start:end]
+
+    def has_placeholder(self, index: int) -> bool:
+        return self.items[index].token_type in STRINGS and bool(
+            PLACEHOLDER.search(self.text(index))
+        )
+
+    def level(self, span: Span) -> Iterator[int]:
+        """The tokens of a span that stand in none of its brackets and in no CASE."""
+        index, cases = span.first, 0
+        while index <= span.last:
+            kind = self.kind(index)
+            cases += (kind is TokenType.CASE) - (kind is TokenType.END)
+            if not cases and kind is not TokenType.END:
+                yield index
+            index = self.pairs.get(index, index) + 1 if kind in _OPEN else index + 1
+
+    def outside_queries(self, span: Span) -> Iterator[int]:
+        """The tokens of a span that stand in none of its sub-selects."""
+        index = span.first
+        while index <= span.last:
+            yield index
+            index = self.pairs[index] + 1 if self.opens_query(index) else index + 1
+
+    def opens_query(self, index: int) -> bool:
+        return (
+            index in self.pairs
+            and self.items[index].token_type is TokenType.L_PAREN
+            and self.items[index + 1].token_type in _QUERY_STARTS
+        )
+
+    def clause(self, start: int) -> Span:
+        """The condition after the WHERE or HAVING at `start`."""
+        index = start + 1
+        while index < len(self.items):
+            kind = self.kind(index)
+            if kind in _CLOSE or kind in CLAUSE_ENDS:
+                break
+            index = self.pairs.get(index, index) + 1
+        return Span(start + 1, index - 1)
+
+    def clauses(self) -> Iterator[int]:
+        """Every WHERE and HAVING; not the one of an aggregate's FILTER, which selects no rows."""
+        for index in range(len(self.items)):
+            is_filter = index > 1 and self.items[index - 2].token_type is TokenType.FILTER
+            if self.kind(index) in _CONDITIONS and not is_filter:
+                yield index
+
+    def splits(self, span: Span, kind: TokenType) -> list[int]:
+        """Where AND or OR joins a span's parts; the AND of a BETWEEN joins nothing."""
+        found, betweens = [], 0
+        for index in self.level(span):
+            here = self.kind(index)
+            if here is TokenType.BETWEEN:
+                betweens += 1
+            elif here is TokenType.AND and betweens:
+                betweens -= 1
+            elif here is kind:
+                found.append(index)
+        return found
+
+    def at(self, index: int) -> str:
+        return position(self.sql, self.items[index].start)
+
+
+def position(sql: str, offset: int) -> str:
+    line = sql.count("\n", 0, offset) + 1
+    column = offset - sql.rfind("\n", 0, offset)
+    return f"line {line}, column {column}"
+
+
+def drop_windows(tokens: Tokens) -> frozenset[int]:
+    """The tokens that a backfill does without; the windows found are left in `tokens.windows`."""
+    dropped: set[int] = set()
+    for start in tokens.clauses():
+        if start in dropped:
+            continue
+        span = tokens.clause(start)
+        outcome = _simplify(tokens, span)
+        dropped |= outcome.dropped
+        if outcome.true:
+            dropped |= {start, *span.indices}
+    return frozenset(dropped)
+
+
+def without(tokens: Tokens, dropped: frozenset[int]) -> str:
+    """The text without those tokens. White space before them goes too; a comment never does."""
+    parts: list[str] = []
+    for index in range(len(tokens.items)):
+        gap = tokens.gap_before(index)
+        if index in dropped:
+            parts.append(gap if gap.strip() else "")
+            continue
+        if not gap and index - 1 in dropped:
+            gap = " "
+        parts.append(gap + tokens.text(index))
+    return "".join(parts) + tokens.gap_before(len(tokens.items))
+
+
+def normal_placeholders(tokens: Tokens) -> str:
+    """The text with {EXECUTION_DATE} and {HOURS} told as the begin or the end of the window.
+
+    A lower bound of `'{EXECUTION_DATE}' - '{HOURS} hours'` is the window's begin: so a window after
+    a long pause is as long as the pause, and no hour between two runs is lost.
+    """
+    texts = {
+        index: _normal(tokens, window, index)
+        for window in tokens.windows
+        for index in tokens.outside_queries(window)
+        if tokens.has_placeholder(index)
+    }
+    parts = (
+        tokens.gap_before(index) + texts.get(index, tokens.text(index))
+        for index in range(len(tokens.items))
+    )
+    return "".join(parts) + tokens.gap_before(len(tokens.items))
+
+
+def _pairs(items: Sequence[Token]) -> dict[int, int]:
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for index, token in enumerate(items):
+        if token.token_type in _OPEN:
+            opened.append(index)
+        elif token.token_type in _CLOSE and opened:
+            pairs[opened.pop()] = index
+    return pairs
+
+
+def _simplify(tokens: Tokens, span: Span) -> Outcome:
+    if splits := tokens.splits(span, TokenType.OR):
+        outcomes = [_simplify(tokens, part) for part in _parts(span, splits)]
+        return Outcome(any(one.true for one in outcomes), _union(outcomes))
+    if splits := tokens.splits(span, TokenType.AND):
+        return _simplify_and(tokens, _parts(span, splits), splits)
+    if _is_group(tokens, span):
+        return _simplify(tokens, Span(span.first + 1, span.last - 1))
+    if not any(tokens.has_placeholder(index) for index in tokens.outside_queries(span)):
+        return Outcome()
+    _check_unmixed(tokens, span)
+    tokens.windows.append(span)
+    return Outcome(true=True)
+
+
+def _simplify_and(tokens: Tokens, parts: Sequence[Span], operators: Sequence[int]) -> Outcome:
+    outcomes = [_simplify(tokens, part) for part in parts]
+    if all(one.true for one in outcomes):
+        return Outcome(true=True)
+    dropped = set(_union(outcomes))
+    kept_before = False
+    for number, (part, outcome) in enumerate(zip(parts, outcomes, strict=True)):
+        if outcome.true:
+            # One AND goes with it: the one before if that has something to its left, else the next.
+            dropped |= {*part.indices, operators[number - 1 if kept_before else number]}
+        kept_before |= not outcome.true
+    return Outcome(dropped=frozenset(dropped))
+
+
+def _parts(span: Span, splits: Sequence[int]) -> list[Span]:
+    starts = [span.first, *(split + 1 for split in splits)]
+    ends = [*(split - 1 for split in splits), span.last]
+    return [Span(first, last) for first, last in zip(starts, ends, strict=True)]
+
+
+def _union(outcomes: Sequence[Outcome]) -> frozenset[int]:
+    return frozenset[int]().union(*(one.dropped for one in outcomes))
+
+
+def _is_group(tokens: Tokens, span: Span) -> bool:
+    """Whether a span is one condition in parentheses; a sub-select or a row value is not."""
+    if tokens.kind(span.first) is not TokenType.L_PAREN or tokens.opens_query(span.first):
+        return False
+    inner = Span(span.first + 1, span.last - 1)
+    return tokens.pairs.get(span.first) == span.last and not any(
+        tokens.kind(index) is TokenType.COMMA for index in tokens.level(inner)
+    )
+
+
+def _check_unmixed(tokens: Tokens, span: Span) -> None:
+    """Refuse `NOT (window AND other)`: what is left of it without the window is anyone's guess."""
+    kinds = [tokens.kind(index) for index in tokens.outside_queries(span)]
+    joined = kinds.count(TokenType.AND) - kinds.count(TokenType.BETWEEN)
+    if joined > 0 or TokenType.OR in kinds:
+        raise QueryInvalid(
+            f"{tokens.at(span.first)}: the window condition stands inside of another expression, "
+            "so a backfill cannot drop it alone",
+            remedy="write it as a condition of its own: WHERE updated_at >= '{BEGIN_TIMESTAMP}' "
+            "AND updated_at < '{END_TIMESTAMP}' AND (…)",
+        )
+
+
+def _normal(tokens: Tokens, window: Span, index: int) -> str:
+    text = tokens.text(index)
+    bound = _bound(tokens, window, index)
+    if bound:
+        return PLACEHOLDER.sub(lambda m: "0" if m[1] == "HOURS" else bound, text)
+    if "{EXECUTION_DATE}" in text or "{HOURS}" in text:
+        raise QueryInvalid(
+            f"{tokens.at(index)}: {text} is neither a lower nor an upper bound here, "
+            "so the hours between two runs would be lost",
+            remedy="write the window as: updated_at BETWEEN '{BEGIN_TIMESTAMP}'::timestamp "
+            "AND '{END_TIMESTAMP}'::timestamp",
+        )
+    return text
+
+
+def _bound(tokens: Tokens, window: Span, index: int) -> str | None:
+    """Which end of the window the placeholder at `index` bounds; None where the form hides it."""
+    begin, end = "{BEGIN_TIMESTAMP}", "{END_TIMESTAMP}"
+    level = list(tokens.level(window))
+    kinds = [tokens.kind(one) for one in level]
+    if TokenType.NOT in kinds:
+        return None
+    if TokenType.BETWEEN in kinds:
+        between = level[kinds.index(TokenType.BETWEEN)]
+        middle = next(one for one in level if one > between and tokens.kind(one) is TokenType.AND)
+        return None if index < between else (begin if index < middle else end)
+    comparison = next((one for one in level if tokens.kind(one) in _COMPARISONS), None)
+    if comparison is None:
+        return None
+    lower = (tokens.kind(comparison) in _LOWER_IF_RIGHT) == (index > comparison)
+    return begin if lower else end
