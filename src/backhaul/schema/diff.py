@@ -1,4 +1,4 @@
-"""What has changed between two shapes of one table? Columns are told apart by name, as the catalog spells them."""
+"""What has changed between two shapes of one table? Columns are told apart by their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TypeChange:
 
 @dataclass(frozen=True)
 class SchemaDiff:
-    """Names in the order of the shape that has them; order of columns and nullability do not count."""
+    """Names in the order of the shape that has them; order and nullability do not count."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()

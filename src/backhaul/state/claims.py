@@ -1,8 +1,8 @@
-"""Which chunk does a task read next, and how does nobody else read it too? psycopg only: tasks import this.
+"""Which chunk does a task read next, and how does nobody else read it too?
 
-A claim is a row lock, held by an open transaction for as long as the chunk is read: it dies with its
-holder, needs no clock and no heartbeat. The chunk's metadata row and its mark are written in that
-same transaction, so that either both are there or the chunk is free again.
+psycopg only, because tasks import this. A claim is a row lock, held by an open transaction for as
+long as the chunk is read: it dies with its holder, needs no clock and no heartbeat. The chunk's
+metadata row and its mark are written in that same transaction: both are there, or neither.
 
 A lane is one of the N that share a source's connections. Its number is a lock as well: a second
 attempt of the same Spark task waits until the first is gone, so that there are never more than N.
@@ -69,7 +69,7 @@ class Claim:
             return self._connection.execute(_STILL_OURS, self._where).fetchone() is not None
 
     def record(self, record: ChunkRecord) -> bool:
-        """The chunk's file is in the store: write its row. False: refused, it is another run's now."""
+        """The chunk's file is in the store: write its row. False: refused, another run has it."""
         with translated(f"record {self._about}"):
             if not self.still_ours():
                 return False
@@ -80,7 +80,7 @@ class Claim:
         return True
 
     def split(self, ranges: Sequence[Json], estimated_rows: int = 0) -> bool:
-        """Put pieces (1.1, 1.2 ...) in the chunk's place. False: refused, it is another run's now."""
+        """Put pieces (1.1, 1.2 ...) in the chunk's place. False: refused, another run has it."""
         with translated(f"split {self._about}"):
             if not self.still_ours():
                 return False
@@ -92,7 +92,7 @@ class Claim:
         return True
 
     def fail(self, error: Mapping[str, Any], *, whole_export: bool = False) -> None:
-        """This run does not try the chunk again, nor, where nothing else can work, the whole export."""
+        """This run does not try the chunk again; nor, where that is pointless, the whole export."""
         values = {**self._where, "error": Jsonb(dict(error))}
         with translated(f"mark {self._about} failed"):
             self._connection.execute(_MARK_FAILED, values)
@@ -121,7 +121,7 @@ class Claim:
 
 
 class ChunkQueue:
-    """One lane's connection to the state. `waits=False` gives up where it would wait for other lanes."""
+    """One lane's connection to the state. `waits=False`: it gives up rather than wait."""
 
     def __init__(
         self, url: str, run_id: str, lane: int, source: str, *, waits: bool = True

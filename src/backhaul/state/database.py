@@ -1,4 +1,4 @@
-"""How does a command come to a state that has the shape it expects? Any PostgreSQL 13+, migrated on first use."""
+"""How does a command come to a state of the shape it expects? By migrating it on first use."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def open_engine(url: str) -> Engine:
 
 
 def migrate(url: str) -> None:
-    """Bring the database to HEAD. Commands that start together wait for the first one's migration."""
+    """Bring the database to HEAD. Commands that start together wait for the first of them."""
     with translated(f"open the state at {describe(url)}"), connect(url, autocommit=True) as session:
         _check_server(session, url)
         if _revision(session) == HEAD:

@@ -1,4 +1,4 @@
-"""What is being exported, by which run, and how far is it? What the driver of a run writes and asks.
+"""What is being exported, by which run, and how far is it? The driver writes and asks here.
 
 An export is `running` from begin() on, whether somebody works on it or not, until complete() or
 discard(). Its `run_id` says who may record chunks: resume() hands it to another run, and a task of
@@ -50,9 +50,9 @@ class Exports:
         self._clock = clock
 
     def begin(self, run_id: str, new: Sequence[NewExport]) -> list[ExportRow]:
-        """Write down exports and chunks, in one transaction; tables' older unfinished ones are discarded.
+        """Write exports and chunks down, in one transaction.
 
-        Their staged files are the caller's to delete, before this.
+        A table's older unfinished export is discarded; the caller has deleted its staged files.
         """
         if not new:
             return []
@@ -63,7 +63,7 @@ class Exports:
         return rows
 
     def resume(self, run_id: str, export_id: int) -> ExportRow:
-        """Take an unfinished export over; what failed in the former run is tried again in this one."""
+        """Take an unfinished export over; what failed in the former run is tried again."""
         statement = (
             update(models.exports)
             .where(_e.id == export_id, _e.status == "running")
@@ -80,7 +80,7 @@ class Exports:
         return export_row(found)
 
     def discard(self, export_id: int) -> None:
-        """Give an unfinished export up: its rows go, after the caller has deleted its staged files."""
+        """Give an unfinished export up; the caller has deleted its staged files."""
         with translated(f"discard export {export_id}"), self._engine.begin() as connection:
             _discard(connection, [export_id])
 
@@ -141,7 +141,7 @@ class Exports:
         return [ExportProgress(**row) for row in found]
 
     def history(self, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TableHistory]:
-        """What happened before to each table, given as (source, table); a handful of queries for all."""
+        """What happened before to each (source, table); a handful of queries for all."""
         wanted = list(dict.fromkeys(tables))
         with translated("read the history"), self._engine.connect() as connection:
             return history.read(connection, wanted)
@@ -288,7 +288,8 @@ _PROGRESS = text("""
            count(c.number) FILTER (WHERE c.status <> 'split') AS chunks_total,
            count(*) FILTER (WHERE c.status = 'done') AS chunks_done,
            count(*) FILTER (WHERE c.status = 'waiting') AS chunks_waiting,
-           count(*) FILTER (WHERE c.status = 'waiting' AND c.failed_run = e.run_id) AS chunks_failed,
+           count(*) FILTER (
+               WHERE c.status = 'waiting' AND c.failed_run = e.run_id) AS chunks_failed,
            CAST(coalesce(sum(c.row_count), 0) AS bigint) AS rows,
            CAST(coalesce(sum(c.bytes), 0) AS bigint) AS bytes,
            coalesce(e.error, (array_agg(c.error) FILTER (

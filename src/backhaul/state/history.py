@@ -1,4 +1,4 @@
-"""What happened to these tables before now? Asked for thousands of them at once, in a handful of queries."""
+"""What happened to these tables before now? Asked for thousands at once, in a few queries."""
 
 from __future__ import annotations
 

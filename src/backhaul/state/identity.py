@@ -17,7 +17,7 @@ from pathlib import Path
 from backhaul.errors import ServerMissing
 
 NOBODY = 65534
-# CAP_DAC_OVERRIDE alone passes through closed folders; a default container has no other of the kind.
+# CAP_DAC_OVERRIDE alone passes through closed folders; a default container has no other such.
 KEEP_PASSAGE = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
 
 REMEDY = (

@@ -1,4 +1,4 @@
-"""Which files are there of a table? One row per chunk in the store, written by the task that put the file."""
+"""Which files are there of a table? One row per chunk, written by the task that put the file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(
     chunk: Mapping[str, Any],
     record: ChunkRecord,
 ) -> None:
-    """Insert a chunk's row. `chunk` has export_id, chunk_number, range; the rest is the export's own."""
+    """Insert a chunk's row. `chunk`: export_id, chunk_number, range; the rest is the export's."""
     statement = f"""
         INSERT INTO {METADATA_TABLES[kind]} ({", ".join(COLUMNS)})
         SELECT database_name, table_name, initial_load_start_date, %(upload_date)s,
@@ -58,7 +58,8 @@ class Metadata:
     def files_of(self, export_ids: Sequence[int]) -> list[str]:
         """The files of those exports, as they were named when they were put."""
         rows = self._rows(
-            "export_id = ANY(:ids) AND upload_file_name IS NOT NULL ORDER BY export_id, upload_date",
+            "export_id = ANY(:ids) AND upload_file_name IS NOT NULL "
+            "ORDER BY export_id, upload_date",
             {"ids": list(export_ids)},
         )
         return [row.upload_file_name for row in rows if row.upload_file_name]

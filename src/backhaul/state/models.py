@@ -1,4 +1,4 @@
-"""Which tables does backhaul's own database have? The migrations build exactly these; a test compares.
+"""Which tables does backhaul's own database have? The migrations build these; a test compares.
 
 Values of the sources' own (ids, watermarks, ranges) are text or JSON: a key may be of any type.
 """

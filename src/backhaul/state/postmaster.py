@@ -42,7 +42,7 @@ class Postmaster:
     identity: ServerIdentity
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def initialise(self, password: str, *, sync: bool = True) -> None:
+    def initialise(self, password: str, *, sync: bool = True, inherit: Sequence[int] = ()) -> None:
         """Make the data folder, whole or not at all: a killed initdb leaves nothing to trip on."""
         unfinished = self.data.with_name(f"{self.data.name}.new")
         password_file = self.data.with_name(f"{self.data.name}.password")
@@ -51,17 +51,27 @@ class Postmaster:
             unfinished.mkdir(mode=0o700)
             self.identity.own(unfinished)
             write_private(password_file, password, self.identity)
-            self._initdb(unfinished, password_file, sync)
+            self._initdb(unfinished, password_file, sync, inherit)
             unfinished.rename(self.data)
         finally:
             password_file.unlink(missing_ok=True)
             shutil.rmtree(unfinished, ignore_errors=True)
 
-    def _initdb(self, folder: Path, password_file: Path, sync: bool) -> None:
-        arguments = ["-D", str(folder), "-U", SUPERUSER, f"--pwfile={password_file}"]
+    def _initdb(
+        self, folder: Path, password_file: Path, sync: bool, inherit: Sequence[int]
+    ) -> None:
+        arguments: list[str | Path] = [
+            "-D",
+            str(folder),
+            "-U",
+            SUPERUSER,
+            f"--pwfile={password_file}",
+        ]
         arguments += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
         arguments += [] if sync else ["--no-sync"]
-        self._run("initdb", arguments, "make the data folder of the embedded PostgreSQL")
+        self._run(
+            "initdb", arguments, "make the data folder of the embedded PostgreSQL", inherit=inherit
+        )
 
     def start(self, *, inherit: Sequence[int] = ()) -> int:
         """Start it and return its port; file descriptors of `inherit` stay open in the server."""
@@ -93,12 +103,30 @@ class Postmaster:
 
     def stop(self) -> None:
         """Stop it in order: sessions are ended, everything is written, then it goes."""
-        arguments = ["stop", "-w", "-t", str(START_SECONDS), "-m", "fast", "-D", self.data]
+        arguments: list[str | Path] = [
+            "stop",
+            "-w",
+            "-t",
+            str(START_SECONDS),
+            "-m",
+            "fast",
+            "-D",
+            self.data,
+        ]
         self._run("pg_ctl", arguments, "stop the embedded PostgreSQL")
 
     def kill(self) -> None:
         """Stop it without order; its next start recovers from the log."""
-        arguments = ["stop", "-w", "-t", str(START_SECONDS), "-m", "immediate", "-D", self.data]
+        arguments: list[str | Path] = [
+            "stop",
+            "-w",
+            "-t",
+            str(START_SECONDS),
+            "-m",
+            "immediate",
+            "-D",
+            self.data,
+        ]
         self._run("pg_ctl", arguments, "stop the embedded PostgreSQL at once")
 
     @property

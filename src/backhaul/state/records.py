@@ -1,4 +1,4 @@
-"""What is known of an export and of its chunks? The plain values that cross from the state to the others.
+"""What is known of an export and of its chunks? The plain values that other rooms see.
 
 Cheap to import: every Spark task carries these, and none of them needs SQLAlchemy.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from backhaul.schema.model import Relation
 
-# An export's kind names its folder under staging/; ids in ascending order are recorded as increments.
+# An export's kind names its folder under staging/; loads by id are recorded as increments.
 KINDS = ("backfill", "incremental", "deletes", "load_by_id")
 METADATA_TABLES = {
     "backfill": "backfill_metadata",
@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class NewChunk:
-    """A chunk to be read. `range` is `partition.range_as_dict`'s; `relation` a partition, if not the table."""
+    """A chunk to be read: `partition.range_as_dict`'s range, of `relation` if not of the table."""
 
     range: Json
     estimated_rows: int = 0
@@ -61,7 +61,7 @@ class NewExport:
 
 @dataclass(frozen=True)
 class ExportRow:
-    """An export as it is stored. `status` is running (unfinished, at work or not), complete, or discarded."""
+    """An export as it is stored. `status`: running (or interrupted), complete, discarded."""
 
     id: int
     run_id: str
@@ -97,7 +97,7 @@ class ExportRow:
 
 @dataclass(frozen=True)
 class ChunkRow:
-    """A chunk as it is stored. `status` is waiting, done, or split (its pieces are 1.1, 1.2 ...)."""
+    """A chunk as it is stored. `status`: waiting, done, or split (into 1.1, 1.2 ...)."""
 
     export_id: int
     number: str
@@ -113,7 +113,7 @@ class ChunkRow:
 
 @dataclass(frozen=True)
 class ChunkRecord:
-    """What a task says of the chunk whose file it has put. No file (`upload_file_name`) for no rows is fine."""
+    """What a task says of the chunk whose file it has put; no file where there are no rows."""
 
     upload_date: datetime
     upload_file_name: str | None
@@ -152,7 +152,7 @@ class MetadataRow:
 
 @dataclass(frozen=True)
 class ExportProgress:
-    """How far an export of a run is. `chunks_failed` of `chunks_waiting` will not be tried again in this run."""
+    """How far an export of a run is. This run does not try the failed among the waiting again."""
 
     export_id: int
     source_name: str
@@ -169,13 +169,13 @@ class ExportProgress:
 
     @property
     def is_settled(self) -> bool:
-        """Whether this run has nothing left to do for it: all done, or only failed chunks remain."""
+        """Whether this run has nothing left to do for it: all done, or only failures remain."""
         return self.chunks_waiting == self.chunks_failed or self.error is not None
 
 
 @dataclass(frozen=True)
 class UnfinishedExport:
-    """An export that began and did not complete, and when its last file appeared (else when it began)."""
+    """An export that did not complete, and when its last file appeared (else when it began)."""
 
     export: ExportRow
     last_file_at: datetime

@@ -1,4 +1,4 @@
-"""How is a session with the state's database opened? One way for the driver, the tasks and the leases."""
+"""How is a session with the state's database opened? One way for driver, tasks and leases."""
 
 from __future__ import annotations
 

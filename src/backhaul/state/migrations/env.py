@@ -1,4 +1,4 @@
-"""On which connection does Alembic work? On the one that database.py hands over; there is no ini file."""
+"""On which connection does Alembic work? On the one that database.py hands over; no ini file."""
 
 from __future__ import annotations
 
