@@ -17,7 +17,10 @@ from backhaul.project.models import ExtractSettings
 from backhaul.project.translate import did_you_mean
 
 MAX_NAME_BYTES = 200
-_VARIABLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+# Braces inside of a literal are the literal's own: '{a}' is an array.
+_VARIABLE = re.compile(
+    r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}""", re.DOTALL
+)
 
 
 def check_tables(
@@ -138,7 +141,7 @@ def _gitlab_incremental(table: TableEntry) -> Iterator[Finding]:
 
 
 def _variables(table: TableEntry, variables: Mapping[str, str]) -> Iterator[Finding]:
-    """`{NAME}` in SQL is filled from `variables:`; without a value the SQL cannot be read."""
+    """`{NAME}` in SQL is filled from `variables:`; without a value it is no SQL."""
     gitlab = table.form == "gitlab"
     texts = {
         "import_query" if gitlab else "query": table.query,
@@ -147,7 +150,7 @@ def _variables(table: TableEntry, variables: Mapping[str, str]) -> Iterator[Find
     }
     for setting, text in texts.items():
         for name in dict.fromkeys(_VARIABLE.findall(text or "")):
-            if name in PLACEHOLDERS or name in variables:
+            if not name or name in PLACEHOLDERS or name in variables:
                 continue
             message = f"no variable is named {name!r}"
             remedy = f"add it to `variables:` in backhaul.yml; {did_you_mean(name, variables)}"

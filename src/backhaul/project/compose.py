@@ -1,8 +1,8 @@
 """How do YAML's events become nodes with lines, whatever is in the file?
 
-Explicit stack instead of recursion (a file of ten thousand `[` must be a finding), aliases share what
-they point to and are counted as if they were copied (so "billion laughs" is a finding, not a full
-memory), a key given twice is a mistake and not a silent override.
+Explicit stack instead of recursion (a file of ten thousand `[` must be a finding), aliases share
+what they point to and are counted as if they were copied (so "billion laughs" is a finding, not a
+full memory), a key given twice is a mistake and not a silent override.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 # What a URL says, and so what must not be said beside it.
 URL_KEYS = ("host", "port", "database", "user", "pass")
 CONNECT_TIMEOUT_SECONDS = 10
-# libpq's further parameters that make sense for a reader; the others are settings of their own or ours.
+# libpq's further parameters that make sense for a reader; the others are settings, or ours.
 LIBPQ_OPTIONS = frozenset(
     {
         "channel_binding", "client_encoding", "connect_timeout", "gssdelegation", "gssencmode",
@@ -126,7 +126,7 @@ ADAPTERS: dict[str, type[PostgresConnection]] = {"postgres": PostgresConnection}
 
 
 def _netloc(host: str, port: int) -> tuple[str, dict[str, str]]:
-    """The URI's authority, or parameters for hosts that an authority cannot spell (socket folders)."""
+    """The URI's authority, or parameters for hosts that it cannot spell (socket folders)."""
     if ":" in host and "/" not in host and "," not in host:
         return f"[{host}]:{port}", {}
     if all(character.isalnum() or character in ".-_" for character in host):

@@ -1,7 +1,7 @@
-"""Which connections does a project have? Those of `backhaul.yml`, and those that GitLab's form names.
+"""Which connections does a project have? Those of `backhaul.yml`, and those of GitLab's form.
 
-A connection with a mistake keeps its name in `names`, so that the tables that use it do not add to the
-findings.
+A connection with a mistake keeps its name in `names`, so that the tables that use it do not add to
+the findings.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Connections:
                 self._named(name, section.below(name))
 
     def read_variables(self, named: Iterable[NamedVariables], environ: Mapping[str, str]) -> None:
-        """Connections whose parts are in environment variables, if the project has none so named."""
+        """Connections whose parts are in environment variables; the project's own go first."""
         for one in named:
             if one.name in self.names:
                 continue
@@ -83,7 +83,7 @@ class Connections:
             self.found[connection.name] = connection
 
     def _model(self, section: Section) -> type[PostgresConnection]:
-        """The adapter's model; the usual one for an adapter that there is not, which validation reports."""
+        """The adapter's model; for an adapter that there is not, one whose validation says so."""
         adapter = section.node.get("adapter")
         return ADAPTERS.get(adapter.text if adapter else "postgres", PostgresConnection)
 

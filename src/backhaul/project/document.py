@@ -1,18 +1,18 @@
 """What does a YAML file say, and on which line does it say it?
 
-    document, findings = read_text(text, "manifest/shop.yml", templates)     # no exception for bad YAML
+    document, findings = read_text(text, "manifest/shop.yml", templates)   # bad YAML: no exception
     document.get("tables", "orders", "key")   -> Node | None
-    document.place("tables", "orders", "key") -> Place(file, line, "tables.orders.key"); a key that is
-                                                 not there gets the line of the nearest one that is
+    document.place("tables", "orders", "key") -> Place(file, line, "tables.orders.key"); a key that
+                                                 is not there gets the line of the nearest that is
     node.value   dict[str, Node] | list[Node] | str | int | float | bool | None
     node.line    1-based; for the value of a mapping, the line of its key
     node.text    a scalar's text as written (`0123` stays `0123`), templates filled in
     node.origin  the template's text if the value came from one, else None
-    node.entries() / node.items()   the children of a mapping / of a sequence (empty for anything else)
-    node.plain() the value without positions; node.texts() the same with scalars as text (None stays)
+    node.entries() / node.items()   the children of a mapping / of a sequence (else empty)
+    node.plain() the value without positions; node.texts() with scalars as text (None stays)
 
-PyYAML's event stream, not ruamel.yaml and not PyYAML's composer: libyaml reads 10,000 tables in about
-a second where ruamel's pure-Python round-trip parser needs a minute, every event carries its mark,
+PyYAML's event stream, not ruamel.yaml and not PyYAML's composer: libyaml reads 10,000 tables in
+about a second where ruamel's pure-Python round-trip parser needs a minute, every event carries its mark,
 and nothing is ever constructed, so no tag can run code. Scalars follow YAML 1.2's core schema (`no`
 and `on` are text: they are column names in real schemas), plus `1_000_000`.
 """
@@ -61,10 +61,11 @@ class Node:
         """The node at a path of keys and positions, or None."""
         node: Node | None = self
         for step in path:
-            node = node._child(step) if node is not None else None
+            node = node.child(step) if node is not None else None
         return node
 
-    def _child(self, step: str | int) -> Node | None:
+    def child(self, step: str | int) -> Node | None:
+        """The node under one key or at one position, or None."""
         if isinstance(self.value, dict):
             return self.value.get(str(step))
         if isinstance(self.value, list) and isinstance(step, int) and 0 <= step < len(self.value):

@@ -6,10 +6,10 @@
     tables:
       users: {import_query, export_table_primary_key, database_type: main, ...}
 
-Theirs and ours differ in this: `database_type` is the connection's name, `deletes_exempt` the opposite
-of `deletes`, and a query holds its window itself. Older manifests have one flat `connection_info`; its
-connection is named after the file. A connection of the same name in `backhaul.yml` wins, because it
-can say more (replica, limits). What only their loader and dbt use is kept in `extras`.
+Theirs and ours differ in this: `database_type` is the connection's name, `deletes_exempt` the
+opposite of `deletes`, and a query holds its window itself. Older manifests have one flat
+`connection_info`; its connection is named after the file. A connection of the same name in `backhaul.yml`
+wins, because it can say more (replica, limits). What only their loader and dbt use is kept in `extras`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def is_gitlab_entry(section: Section) -> bool:
 def gitlab_entry(
     name: str, settings: GitlabSettings, source: str, defaults: ExtractSettings, place: Place
 ) -> TableEntry:
-    """Their entry as ours; ValueError if the key is an expression that the query does not select."""
+    """Their entry as ours; ValueError if the key is an expression that is not selected."""
     key = _key(settings)
     windowed = is_windowed(settings.import_query)
     by_id = key[0] if settings.incremental_type and key else None
@@ -132,7 +132,10 @@ def _key(settings: GitlabSettings) -> tuple[str, ...]:
 
 
 def selected_as(expression: str, query: str) -> str:
-    """The column as which a query selects an expression (`CONCAT(a, '_', b)`); ValueError if it does not."""
+    """The column as which a query selects an expression; ValueError if it does not.
+
+    Theirs has `CONCAT(deployment_id,'_',merge_request_id)` as a key: chunks need the column's name.
+    """
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
 

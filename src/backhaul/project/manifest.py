@@ -1,12 +1,12 @@
-"""What is to be read? A manifest's entry in our own form, and `TableEntry`, which every form becomes.
+"""What is to be read? A manifest's entry in our own form, and `TableEntry`, which each becomes.
 
     tables:
       orders:
         source: shop            # may be left out where the project has one connection
         table: public.orders    # or `query`; left out, it is the entry's name
 
-Names are as the catalog spells them: no folding to lower case. A part in double quotes may hold dots,
-`*` and `?`; without quotes these two make a glob. The schema defaults to `public`.
+Names are as the catalog spells them: no folding to lower case. A part in double quotes may hold
+dots, `*` and `?`; without quotes these two make a glob. The schema defaults to `public`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ChunkBy = Literal["auto", "key", "blocks"]
 NumericPolicy = Literal["text", "double"]
 RangePolicy = Literal["null", "text"]
 
-# The three that a query may hold in braces besides the project's variables.
-PLACEHOLDERS = ("BEGIN_TIMESTAMP", "END_TIMESTAMP", "EXECUTION_DATE")
+# What a query may hold in braces besides the project's variables.
+PLACEHOLDERS = ("BEGIN_TIMESTAMP", "END_TIMESTAMP", "EXECUTION_DATE", "HOURS")
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s]+)')
 DEFAULT_SCHEMA = "public"
@@ -139,7 +139,7 @@ def table_entry(
     """The entry with the project's defaults filled in; ValueError if `table` names nothing."""
     named = TableName() if settings.query else parse_table_name(settings.table or name)
     given = settings.model_dump(exclude={"source", "table"}, exclude_unset=True)
-    # `window_cap: null` lifts the project's cap; for any other key null is the same as leaving it out.
+    # `window_cap: null` lifts the project's cap; for any other key null is the same as no key.
     said = {key: value for key, value in given.items() if value is not None or key == "window_cap"}
     return TableEntry(
         **{**_defaults(defaults), **said},

@@ -1,7 +1,7 @@
 """What is a project, once its files are read and found right?
 
-One small frozen model for each section of `backhaul.yml`, and `Project`, which holds them all. Inner
-code takes these and never a dict.
+One small frozen model for each section of `backhaul.yml`, and `Project`, which holds them all.
+Inner code takes these and never a dict.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ExtractSettings(Settings):
 
 @dataclass(frozen=True)
 class Project:
-    """Everything that the user wrote. `findings` are the warnings that did not prevent the loading."""
+    """Everything that the user wrote. `findings` are warnings: none of them prevents anything."""
 
     folder: Path
     name: str

@@ -30,12 +30,12 @@ class Files:
         present = [name for name in PROJECT_FILES if (self.folder / name).is_file()]
         if len(present) == 1:
             return self.read(self.folder / present[0])
+        main, other = PROJECT_FILES
         if present:
-            self._find("two_projects", PROJECT_FILES[1], f"{PROJECT_FILES[0]} is there as well",
-                       "keep one of them")  # fmt: skip
+            self._find("two_projects", other, f"{main} is there as well", "keep one of them")
         else:
-            self._find("no_project", PROJECT_FILES[0], f"no such file in {self.folder}",
-                       "`backhaul init` makes a project here; --project DIR names another folder")  # fmt: skip
+            remedy = "`backhaul init` makes a project here; --project DIR names another folder"
+            self._find("no_project", main, f"no such file in {self.folder}", remedy)
         return None
 
     def manifests(self) -> list[Section]:

@@ -10,7 +10,7 @@ from backhaul.project.document import Node
 MASK = "••••"
 MAX_SECRET_BYTES = 64 * 1024
 _SECRET = re.compile(
-    r"(?:^|_)(?:pass|password|passwd|pwd|url|token)(?:$|_)|secret|access_key|sslpassword"
+    r"(?:^|_)(?:pass|password|passwd|pwd|url|token)(?:$|_)|secret|access_key|sslpass"
 )
 _SHOWN_CHARACTERS = 60
 
@@ -25,7 +25,7 @@ def is_secret(key: str) -> bool:
 
 
 def shown(node: Node, *keys: str) -> str:
-    """A value as a message may show it. What an environment variable gave is treated as a secret."""
+    """A value as a message may show it. What an environment variable gave may be a secret too."""
     if node.value is None:
         return "nothing"
     if isinstance(node.value, dict | list):

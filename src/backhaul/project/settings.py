@@ -1,4 +1,4 @@
-"""What do all settings have in common? A frozen model that knows every key, and the words for durations and names."""
+"""What do all settings have in common? A frozen model that knows its keys; durations; names."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What does `{{ env("NAME") }}` in a YAML file stand for?
 
     marked = Templates(os.environ).mark(text, "backhaul.yml")
-    marked.text      the file with each expression replaced by a word that YAML takes for plain text,
-                     so that neither the braces nor a password's `#` or `:` can change the structure
+    marked.text      the file with each expression replaced by a word that is plain text to YAML, so
+                     that neither the braces nor a password's `#` or `:` can change the structure
     marked.fill(scalar, style) -> (text, origin)   the values put in; origin is the template's text
 
 Only expressions, no `{% %}` and `{# #}`: queries hold those letters, and a file that loops is a
@@ -99,8 +99,9 @@ class Marked:
             return self._templates.value(expression)
         except _Unset as unset:
             name = str(unset)
-            self._find("env_missing", f"the environment variable {name} is not set",
-                       f'set {name}, or give a default: {{{{ env("{name}", "…") }}}}', line)  # fmt: skip
+            remedy = f'set {name}, or give a default: {{{{ env("{name}", "…") }}}}'
+            message = f"the environment variable {name} is not set"
+            self._find("env_missing", message, remedy, line)
         except SecurityError:
             self._find("template_unsafe", f"{written} is not allowed", _REMEDY, line)
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
@@ -121,7 +122,7 @@ def _absent_word(text: str) -> str:
 
 
 def _unescape(expression: str, style: str | None) -> str:
-    """Quotes inside a quoted scalar are escaped for YAML; the expression was taken out before that."""
+    """A quoted scalar's quotes are escaped for YAML, which never saw the expression."""
     if style == '"':
         return expression.replace('\\"', '"').replace("\\\\", "\\")
     return expression.replace("''", "'") if style == "'" else expression

@@ -1,8 +1,8 @@
 """What is wrong with these settings, in the user's words and on which line?
 
-pydantic says what it expected of a value; here that becomes a finding with file, line, key path, the
-value seen (never a secret) and what is valid. Each entry is validated with the node it came from, so
-ten thousand entries are never walked again to find a line.
+pydantic says what it expected of a value; here that becomes a finding with file, line, key path,
+the value seen (never a secret) and what is valid. Each entry is validated with the node it came
+from, so ten thousand entries are never walked again to find a line.
 """
 
 from __future__ import annotations

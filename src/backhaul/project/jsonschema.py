@@ -1,0 +1,109 @@
+"""What may stand in the project's files, as editors want to know it?
+
+`backhaul schema project` and `backhaul schema manifest` print these. They are made from the very
+models that check the files, with what the models do not say by themselves: any value may be a
+template, a connection's keys have `_path` twins, and a manifest may be in GitLab's form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from backhaul.project.connection import PostgresConnection
+from backhaul.project.connections import PATH_KEYS
+from backhaul.project.gitlab import GitlabSettings
+from backhaul.project.manifest import TableSettings
+from backhaul.project.models import (
+    ExtractSettings,
+    LakeConfig,
+    SparkConfig,
+    StateConfig,
+    StoreConfig,
+)
+from backhaul.project.settings import Settings
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TEMPLATE = {"type": "string", "pattern": r"\{\{.*\}\}"}
+Schema = dict[str, Any]
+
+
+def json_schema(kind: Literal["project", "manifest"]) -> Schema:
+    """The JSON Schema of `backhaul.yml` or of a manifest."""
+    schema = _MAKERS[kind]()
+    return {"$schema": DIALECT, "title": f"backhaul {kind}", "type": "object", **schema}
+
+
+def _project() -> Schema:
+    connection = _connection()
+    named = {**connection, "required": ["name"]}
+    properties = {
+        "name": {"type": "string"},
+        "connections": {
+            "oneOf": [
+                {"type": "array", "items": named},
+                {"type": "object", "additionalProperties": connection},
+            ]
+        },
+        "store": _model(StoreConfig, ("access_key_id", "secret_access_key")),
+        "state": _model(StateConfig, ("url",)),
+        "spark": _model(SparkConfig),
+        "lake": _model(LakeConfig),
+        "extract": _model(ExtractSettings),
+        "variables": {
+            "type": "object",
+            "additionalProperties": {"type": ["string", "number", "boolean"]},
+        },
+    }
+    return _closed(properties)
+
+
+def _manifest() -> Schema:
+    table: Schema = {"anyOf": [_model(TableSettings), _model(GitlabSettings), {"type": "null"}]}
+    variables = {"type": "object", "additionalProperties": {"type": "string"}}
+    properties = {
+        "tables": {"type": ["object", "null"], "additionalProperties": table},
+        "connection_info": {
+            "type": "object",
+            "additionalProperties": {"anyOf": [{"type": "string"}, variables]},
+        },
+    }
+    return _closed(properties)
+
+
+def _connection() -> Schema:
+    schema = _model(PostgresConnection, PATH_KEYS)
+    schema["properties"]["url"] = {"type": "string", "pattern": r"^postgres(ql)?://|\{\{.*\}\}"}
+    # The name is the key in a mapping, and the parts may be in a url or in files.
+    schema.pop("required", None)
+    return schema
+
+
+def _closed(properties: Schema) -> Schema:
+    return {
+        "properties": properties,
+        "patternProperties": {"^x-": True},
+        "additionalProperties": False,
+    }
+
+
+def _model(model: type[Settings], path_keys: Iterable[str] = ()) -> Schema:
+    schema = model.model_json_schema(by_alias=True)
+    schema.pop("title", None)
+    properties = {key: _value(value) for key, value in schema["properties"].items()}
+    for key in path_keys:
+        said = f"a file that holds `{key}`"
+        properties[f"{key}_path"] = {"type": "string", "description": said}
+    return {**schema, "properties": properties}
+
+
+def _value(schema: Schema) -> Schema:
+    """A setting's own schema, or a template in its place."""
+    default = {"default": schema.pop("default")} if "default" in schema else {}
+    schema.pop("title", None)
+    if schema.get("type") in ("object", "array"):
+        return {**schema, **default}
+    return {"anyOf": [schema, TEMPLATE, {"type": "null"}], **default}
+
+
+_MAKERS: dict[str, Callable[[], Schema]] = {"project": _project, "manifest": _manifest}
