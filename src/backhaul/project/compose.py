@@ -112,7 +112,7 @@ class Composer:
             )
 
     def _scalar(self, event: Any, line: int) -> None:
-        quoted = event.style is not None
+        quoted = bool(event.style)  # a plain scalar's style is "" from libyaml, None from PyYAML
         text, origin = event.value, None
         if self._marked and self._marked.marker in text:
             text, origin = self._marked.fill(text, event.style)

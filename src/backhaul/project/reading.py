@@ -63,7 +63,7 @@ class Files:
         return Section(file, document.root, (), self.findings) if document else None
 
     def settings(self, section: Section, keys: Iterable[str]) -> dict[str, Any]:
-        """What a section says, with each `<key>_path` of these keys replaced by its file's content."""
+        """What a section says, each `<key>_path` of these keys replaced by its file's content."""
         settings: dict[str, Any] = section.node.texts() or {}
         for key in keys:
             path_key = f"{key}_path"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _PROJECT = """\
-# A backhaul project. Every value may be a template: {{ env("NAME") }} or {{ env("NAME", "default") }}.
+# A backhaul project. Any value may be a template: {{ env("NAME") }}, {{ env("NAME", "default") }}.
 # `backhaul check` tells what is wrong, with line numbers; `backhaul schema project` prints the
 # schema that editors use. All settings: docs/reference/project.md
 
