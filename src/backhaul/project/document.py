@@ -13,8 +13,8 @@
 
 PyYAML's event stream, not ruamel.yaml and not PyYAML's composer: libyaml reads 10,000 tables in
 about a second where ruamel's pure-Python round-trip parser needs a minute, every event carries its
-mark, and nothing is ever constructed, so no tag can run code. Scalars follow YAML 1.2's core schema (`no`
-and `on` are text: they are column names in real schemas), plus `1_000_000`.
+mark, and nothing is ever constructed, so no tag can run code. Scalars follow YAML 1.2's core schema
+(`no` and `on` are text: they are column names in real schemas), plus `1_000_000`.
 """
 
 from __future__ import annotations

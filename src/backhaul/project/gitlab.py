@@ -9,8 +9,8 @@
 Theirs and ours differ in this: `database_type` is the connection's name, `deletes_exempt` the
 opposite of `deletes`, and a query holds its window itself. Older manifests have one flat
 `connection_info`; its connection is named after the file. A connection of the same name in
-`backhaul.yml` wins, because it can say more (replica, limits). What only their loader and dbt use is
-kept in `extras`.
+`backhaul.yml` wins, because it can say more (replica, limits). What only their loader and dbt use
+is kept in `extras`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,12 @@ template, a connection's keys have `_path` twins, and a manifest may be in GitLa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from backhaul.project.connection import PostgresConnection
 from backhaul.project.connections import PATH_KEYS
@@ -26,6 +30,7 @@ from backhaul.project.settings import Settings
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEMPLATE = {"type": "string", "pattern": r"\{\{.*\}\}"}
 Schema = dict[str, Any]
+_ISO_DURATION = re.compile(r"P(?=[\dT])[\dDTHMS.]+")
 
 
 def json_schema(kind: Literal["project", "manifest"]) -> Schema:
@@ -99,11 +104,19 @@ def _model(model: type[Settings], path_keys: Iterable[str] = ()) -> Schema:
 
 def _value(schema: Schema) -> Schema:
     """A setting's own schema, or a template in its place."""
-    default = {"default": schema.pop("default")} if "default" in schema else {}
+    default = {"default": _plain(schema.pop("default"))} if "default" in schema else {}
     schema.pop("title", None)
     if schema.get("type") in ("object", "array"):
         return {**schema, **default}
-    return {"anyOf": [schema, TEMPLATE, {"type": "null"}], **default}
+    return {"anyOf": [schema, TEMPLATE], **default}
+
+
+def _plain(default: Any) -> Any:
+    """A default as users would write it; pydantic writes durations in ISO 8601."""
+    if isinstance(default, str) and _ISO_DURATION.fullmatch(default):
+        seconds = TypeAdapter(timedelta).validate_python(default).total_seconds()
+        return f"{seconds:g}s"
+    return default
 
 
 _MAKERS: dict[str, Callable[[], Schema]] = {"project": _project, "manifest": _manifest}

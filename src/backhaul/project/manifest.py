@@ -15,12 +15,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from backhaul.findings import Place
-from backhaul.project.settings import Duration, Names, NullWord, Settings
+from backhaul.project.settings import Duration, Names, RangePolicy, Settings
 from backhaul.schema.model import Relation
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 ChunkBy = Literal["auto", "key", "blocks"]
 NumericPolicy = Literal["text", "double"]
-RangePolicy = Literal["null", "text"]
 
 # What a query may hold in braces besides the project's variables.
 PLACEHOLDERS = ("BEGIN_TIMESTAMP", "END_TIMESTAMP", "EXECUTION_DATE", "HOURS")
@@ -90,7 +89,7 @@ class TableSettings(Settings):
     resume_within: Duration | None = None
     advanced_metadata: bool | None = None
     numeric: NumericPolicy | None = None
-    out_of_range: Annotated[RangePolicy, NullWord] | None = None
+    out_of_range: RangePolicy | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
@@ -18,7 +18,7 @@ from pydantic import Field, SecretStr, field_validator
 from backhaul.findings import Finding
 from backhaul.project.connection import PostgresConnection
 from backhaul.project.manifest import TableEntry
-from backhaul.project.settings import Duration, NullWord, Settings
+from backhaul.project.settings import Duration, RangePolicy, Settings
 
 STORE_SCHEMES = ("file", "s3", "gs")
 
@@ -86,7 +86,7 @@ class ExtractSettings(Settings):
     overlap: Duration = timedelta(minutes=30)
     window_cap: Duration | None = None
     numeric: Literal["text", "double"] = "text"
-    out_of_range: Annotated[Literal["null", "text"], NullWord] = "null"
+    out_of_range: RangePolicy = "null"
     advanced_metadata: bool = False
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
@@ -81,4 +81,8 @@ Names = Annotated[
     BeforeValidator(_one_or_many),
     WithJsonSchema({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
-NullWord = BeforeValidator(_null_is_a_word)
+RangePolicy = Annotated[
+    Literal["null", "text"],
+    BeforeValidator(_null_is_a_word),
+    WithJsonSchema({"enum": ["null", "text", None]}),
+]
