@@ -26,7 +26,7 @@ from backhaul.schema.model import Relation
 from backhaul.state import metadata
 from backhaul.state.errors import translated
 from backhaul.state.records import ChunkRecord, ChunkRow, Json
-from backhaul.state.session import Connection, connect
+from backhaul.state.session import Connection, connect, lane_application
 
 # Between two looks at chunks that other lanes hold: at first, and at the most.
 FIRST_WAIT_SECONDS, LAST_WAIT_SECONDS = 0.05, 1.0
@@ -133,7 +133,7 @@ class ChunkQueue:
         self._waits = waits
         self._specs: dict[int, ClaimedExport] = {}
         with translated("open a lane"):
-            self._connection = connect(url, application=f"backhaul lane {run_id}", autocommit=True)
+            self._connection = connect(url, application=lane_application(run_id), autocommit=True)
 
     @contextmanager
     def claim(self) -> Iterator[Claim | None]:

@@ -22,6 +22,7 @@ _REMEDIES = {
     "25006": "`state.url` names a standby or a read-only server; name the primary",
     "53100": "free space on the disk of the state's server, then run the command again",
     "53300": "raise max_connections of the state's server, or run fewer commands at once",
+    "23505": "another command works on the same table; wait until it has ended",
     "55P03": "another command works on the same table; wait until it has ended",
     "57P03": "the server of `state.url` is starting or stopping; run the command again in a moment",
     "57": _AGAIN,

@@ -12,22 +12,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    RowMapping,
-    bindparam,
-    delete,
-    insert,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, Engine, RowMapping, delete, insert, select, update
 
 from backhaul.clock import Clock
 from backhaul.errors import LeaseHeld
 from backhaul.schema.model import Relation
-from backhaul.state import history, models
+from backhaul.state import history, models, queries
 from backhaul.state.errors import translated
 from backhaul.state.records import (
     ChunkRow,
@@ -37,6 +27,7 @@ from backhaul.state.records import (
     TableHistory,
     TableState,
 )
+from backhaul.state.session import lane_application
 
 _e, _c = models.exports.c, models.export_chunks.c
 _METADATA = (models.backfill_metadata, models.incremental_metadata, models.delete_metadata)
@@ -63,21 +54,20 @@ class Exports:
         return rows
 
     def resume(self, run_id: str, export_id: int) -> ExportRow:
-        """Take an unfinished export over; what failed in the former run is tried again."""
-        statement = (
-            update(models.exports)
-            .where(_e.id == export_id, _e.status == "running")
-            .values(run_id=run_id, error=None)
-            .returning(*models.exports.c)
-        )
+        """Take an unfinished export over; what failed in the former run is tried again.
+
+        The caller holds the table's lease, so whatever is left of the former run is in the way.
+        """
         with translated(f"resume export {export_id}"), self._engine.begin() as connection:
-            found = connection.execute(statement).mappings().one_or_none()
-        if found is None:
-            raise LeaseHeld(
-                f"export {export_id} is not unfinished any more: another command dealt with it",
-                remedy="run the command again",
-            )
-        return export_row(found)
+            # Waits for a task of the former run that is just putting a file: its row will be there.
+            former = connection.scalar(queries.TAKE, {"id": export_id})
+            if former is not None:
+                _take_over(connection, former, run_id, export_id)
+                return _exports(connection, [export_id])[0]
+        raise LeaseHeld(
+            f"export {export_id} is not unfinished any more: another command dealt with it",
+            remedy="run the command again",
+        )
 
     def discard(self, export_id: int) -> None:
         """Give an unfinished export up; the caller has deleted its staged files."""
@@ -89,11 +79,11 @@ class Exports:
         wanted = None if export_ids is None else list(export_ids)
         values = {"run_id": run_id, "ids": wanted, "now": self._clock.now()}
         with translated("complete exports"), self._engine.begin() as connection:
-            ready = list(connection.scalars(_READY, values))
+            ready = list(connection.scalars(queries.READY, values))
             if not ready:
                 return []
             _settle_metadata(connection, ready)
-            connection.execute(_COMPLETE, {**values, "ids": ready})
+            connection.execute(queries.COMPLETE, {**values, "ids": ready})
             return _exports(connection, ready)
 
     def fail(self, run_id: str, export_id: int, error: Mapping[str, Any]) -> None:
@@ -126,18 +116,17 @@ class Exports:
 
     def chunks(self, export_id: int) -> list[ChunkRow]:
         """Split ones too, in the order in which they are read."""
-        statement = text(_CHUNKS)
         with (
             translated(f"read the chunks of export {export_id}"),
             self._engine.connect() as session,
         ):
-            found = session.execute(statement, {"id": export_id}).mappings().all()
+            found = session.execute(queries.CHUNKS, {"id": export_id}).mappings().all()
         return [chunk_row(row) for row in found]
 
     def progress(self, run_id: str) -> list[ExportProgress]:
         """How far each export of a run is; one query, to be asked a few times a second."""
         with translated("read the progress"), self._engine.connect() as connection:
-            found = connection.execute(_PROGRESS, {"run_id": run_id}).mappings().all()
+            found = connection.execute(queries.PROGRESS, {"run_id": run_id}).mappings().all()
         return [ExportProgress(**row) for row in found]
 
     def history(self, tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TableHistory]:
@@ -169,7 +158,15 @@ def _unfinished_of(connection: Connection, new: Sequence[NewExport]) -> list[int
         "names": [export.table_name for export in new],
         "keys_only": [export.kind == "deletes" for export in new],
     }
-    return list(connection.scalars(_UNFINISHED, values))
+    return list(connection.scalars(queries.UNFINISHED, values))
+
+
+def _take_over(connection: Connection, former: str, run_id: str, export_id: int) -> None:
+    """A lane of the former run that hangs in its read would hold its chunk for ever: end it."""
+    statement = update(models.exports).where(_e.id == export_id)
+    connection.execute(statement.values(run_id=run_id, error=None))
+    if former != run_id:
+        connection.execute(queries.END_LANES, {"application": lane_application(former)})
 
 
 def _insert_exports(
@@ -230,72 +227,3 @@ def _settle_metadata(connection: Connection, export_ids: Sequence[int]) -> None:
 def _exports(connection: Connection, export_ids: Sequence[int]) -> list[ExportRow]:
     statement = select(models.exports).where(_e.id.in_(export_ids)).order_by(_e.id)
     return [export_row(row) for row in connection.execute(statement).mappings()]
-
-
-_UNFINISHED = text("""
-    SELECT e.id
-    FROM exports AS e
-    JOIN unnest(CAST(:sources AS text[]), CAST(:names AS text[]), CAST(:keys_only AS boolean[]))
-        AS new (source_name, table_name, keys_only)
-      ON (e.source_name, e.table_name, e.kind = 'deletes')
-       = (new.source_name, new.table_name, new.keys_only)
-    WHERE e.status = 'running'
-""")
-
-_READY = text("""
-    SELECT e.id FROM exports AS e
-    WHERE e.run_id = :run_id AND e.status = 'running'
-      AND (CAST(:ids AS bigint[]) IS NULL OR e.id = ANY(CAST(:ids AS bigint[])))
-      AND NOT EXISTS (
-        SELECT FROM export_chunks AS c WHERE c.export_id = e.id AND c.status = 'waiting')
-    ORDER BY e.id
-    FOR UPDATE
-""").bindparams(bindparam("ids"))
-
-_COMPLETE = text(f"""
-    WITH total AS (
-        SELECT e.id, count(c.number) AS files, coalesce(sum(c.row_count), 0) AS row_count,
-               coalesce(sum(c.bytes), 0) AS bytes
-        FROM exports AS e
-        LEFT JOIN export_chunks AS c ON c.export_id = e.id AND c.status = 'done'
-        WHERE e.id = ANY(:ids) GROUP BY e.id
-    ), replaced AS (
-        SELECT export_id, jsonb_object_agg(name, count) AS counts
-        FROM (
-            SELECT export_id, name, sum(value::bigint) AS count
-            FROM ({history.FILES}) AS files, jsonb_each_text(replaced) AS one (name, value)
-            WHERE export_id = ANY(:ids) GROUP BY export_id, name
-        ) AS summed
-        GROUP BY export_id
-    )
-    UPDATE exports AS e
-    SET status = 'complete', completed_at = :now, error = NULL, row_count = total.row_count,
-        bytes = total.bytes, file_count = total.files,
-        replaced = coalesce(replaced.counts, '{{}}')
-    FROM total LEFT JOIN replaced ON replaced.export_id = total.id
-    WHERE e.id = total.id AND e.run_id = :run_id
-""")
-
-_CHUNKS = """
-    SELECT export_id, number, position, relation, range, estimated_rows, status, attempt_count,
-           CAST(failed_run AS text) AS failed_run, error
-    FROM export_chunks WHERE export_id = :id
-    ORDER BY position, string_to_array(number, '.')::int[]
-"""
-
-_PROGRESS = text("""
-    SELECT e.id AS export_id, e.source_name, e.table_name, e.kind, e.status,
-           count(c.number) FILTER (WHERE c.status <> 'split') AS chunks_total,
-           count(*) FILTER (WHERE c.status = 'done') AS chunks_done,
-           count(*) FILTER (WHERE c.status = 'waiting') AS chunks_waiting,
-           count(*) FILTER (
-               WHERE c.status = 'waiting' AND c.failed_run = e.run_id) AS chunks_failed,
-           CAST(coalesce(sum(c.row_count), 0) AS bigint) AS rows,
-           CAST(coalesce(sum(c.bytes), 0) AS bigint) AS bytes,
-           coalesce(e.error, (array_agg(c.error) FILTER (
-               WHERE c.status = 'waiting' AND c.failed_run = e.run_id))[1]) AS error
-    FROM exports AS e LEFT JOIN export_chunks AS c ON c.export_id = e.id
-    WHERE e.run_id = :run_id
-    GROUP BY e.id
-    ORDER BY e.id
-""")

@@ -126,7 +126,7 @@ _UNFINISHED = text(f"""
 _STATUS = text(f"""
     SELECT wanted.source_name, wanted.table_name,
            last.kind AS last_kind, last.completed_at AS last_completed_at,
-           last.row_count AS last_row_count,
+           last.row_count AS last_row_count, totals.last_deletes_at,
            unfinished.kind AS unfinished_kind, unfinished.started_at AS unfinished_since,
            coalesce(chunks.done, 0) AS chunks_done, coalesce(chunks.total, 0) AS chunks_total,
            coalesce(unfinished.error, chunks.error) AS last_error,
@@ -156,6 +156,7 @@ _STATUS = text(f"""
         ORDER BY e.id DESC LIMIT 1) AS marked ON true
     CROSS JOIN LATERAL (
         SELECT count(*) AS export_count,
+               max(e.completed_at) FILTER (WHERE e.kind = 'deletes') AS last_deletes_at,
                CAST(coalesce(sum(e.row_count), 0) AS bigint) AS total_rows,
                CAST(coalesce(sum(e.bytes), 0) AS bigint) AS total_bytes,
                CAST(coalesce(sum(e.file_count), 0) AS bigint) AS total_files

@@ -205,6 +205,7 @@ class TableState:
     last_kind: str | None
     last_completed_at: datetime | None
     last_row_count: int | None
+    last_deletes_at: datetime | None
     unfinished_kind: str | None
     unfinished_since: datetime | None
     chunks_done: int

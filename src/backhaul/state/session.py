@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-APPLICATION = "backhaul state"
+APPLICATION = "backhaul"
 CONNECT_SECONDS = 10
 # A peer whose machine vanished is noticed within a minute, on both sides, so that its locks go.
 _KEEPALIVES = {
@@ -49,3 +49,8 @@ def connect(url: str, *, application: str = APPLICATION, autocommit: bool = Fals
     connection.execute(_SET, [json.dumps(_SETTINGS)])
     connection.autocommit = autocommit
     return connection
+
+
+def lane_application(run_id: str) -> str:
+    """What a run's lanes are called in pg_stat_activity, so that they can be found and ended."""
+    return f"{APPLICATION} lane {run_id}"
