@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 import pyarrow as pa
@@ -23,10 +24,12 @@ from backhaul.store.adapter import Stored
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
+# A folder is no file of the store, and neither is what would be below a file.
+_ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 # What a network file system says while it is away.
 _AWAY = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.ENOTCONN, errno.EAGAIN}
 # An emptied folder is removed, and may vanish between being made and being used.
-_ATTEMPTS = 100
+_ATTEMPTS = 20
 
 
 class Files:
@@ -64,9 +67,10 @@ class Files:
     def head(self, path: str) -> Stored | None:
         with self._explained("read", path):
             try:
-                return _stored(path, (self._root / path).stat())
-            except (FileNotFoundError, NotADirectoryError):
+                found = (self._root / path).stat()
+            except _ABSENT:
                 return None
+            return None if S_ISDIR(found.st_mode) else _stored(path, found)
 
     def list(self, prefix: str) -> Iterator[Stored]:
         with self._explained("list", prefix):
@@ -87,17 +91,20 @@ class Files:
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
-            with self._explained("delete", path), suppress(FileNotFoundError, NotADirectoryError):
+            with self._explained("delete", path), suppress(*_ABSENT):
                 (self._root / path).unlink()
                 self._prune(path)
 
     def delete_prefix(self, prefix: str) -> None:
         folder = self._root / prefix
-        with self._explained("delete", prefix), suppress(FileNotFoundError, NotADirectoryError):
-            # The store's own folder stays: it may be a mount point.
-            for child in list(folder.iterdir()):
-                _remove(child)
-            self._prune(f"{prefix}/emptied" if prefix else "emptied")
+        with self._explained("delete", prefix):
+            for _ in range(_ATTEMPTS):
+                # It stops at what another command deletes under its hands; then again.
+                with suppress(*_ABSENT):
+                    shutil.rmtree(folder)
+                if not folder.is_dir():
+                    break
+            self._prune(prefix)
 
     @contextmanager
     def _temporary(self, path: str, source: Path | bytes, take: bool) -> Iterator[Path]:
@@ -118,7 +125,8 @@ class Files:
             try:
                 effect()
             except FileNotFoundError:
-                if folder.exists() or attempt == _ATTEMPTS - 1:
+                # Was it the folder, or something else? Only another try tells.
+                if attempt == _ATTEMPTS - 1:
                     raise
             else:
                 return
@@ -183,7 +191,7 @@ def _sync_folder(folder: Path) -> None:
 def _walk(folder: Path, prefix: str) -> Iterator[Stored]:
     try:
         entries = list(os.scandir(folder))
-    except (FileNotFoundError, NotADirectoryError):
+    except _ABSENT:
         return
     for entry in entries:
         if entry.name.startswith("."):
@@ -199,13 +207,6 @@ def _walk(folder: Path, prefix: str) -> Iterator[Stored]:
 
 def _stored(path: str, stat: os.stat_result) -> Stored:
     return Stored(path, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
-
-
-def _remove(child: Path) -> None:
-    if child.is_dir() and not child.is_symlink():
-        shutil.rmtree(child)
-    else:
-        child.unlink(missing_ok=True)
 
 
 def _explain(error: OSError, failed: str) -> BackhaulError:

@@ -125,8 +125,7 @@ def check_path(path: str) -> str:
 
 def check_prefix(prefix: str) -> str:
     """A folder inside the store, without the closing slash; empty for the whole store."""
-    folder = prefix[:-1] if prefix.endswith("/") else prefix
-    return check_path(folder) if folder else ""
+    return check_path(prefix.removesuffix("/")) if prefix else ""
 
 
 def is_hidden(path: str) -> bool:

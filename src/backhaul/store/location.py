@@ -65,6 +65,11 @@ def locate(settings: StoreSettings, root: Path) -> Location:
             f"store.url: {settings.url!r} names no place that we can use",
             remedy="use a folder, file:///folder, s3://bucket/prefix or gs://bucket/prefix",
         )
+    if (settings.access_key_id is None) != (settings.secret_access_key is None):
+        raise ConfigError(
+            "store: of access_key_id and secret_access_key only one is set",
+            remedy="set both, or none to use the environment's credentials",
+        )
     return Location(
         _OBJECTS[scheme],
         bucket,

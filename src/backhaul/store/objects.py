@@ -198,8 +198,9 @@ def _gcs(location: Location) -> GCSStore:
     if location.endpoint:
         config["base_url"] = location.endpoint
         if not config.keys() & {"service_account", "service_account_key", "bearer_token"}:
-            # An endpoint of one's own is an emulator; Google's sign-in knows nothing of it.
-            config.setdefault("skip_signature", True)
+            # An endpoint of one's own is an emulator; Google's sign-in knows nothing of it. (With
+            # skip_signature obstore 0.12 still asks for a token before it writes.)
+            config["bearer_token"] = "none"
     return GCSStore(
         location.root,
         prefix=location.prefix or None,

@@ -68,7 +68,8 @@ _NO_CREDENTIALS = _reason(
 )
 # Names of tables and buckets occur in these, and must not be taken for the server's words.
 _NAMES = re.compile(
-    r"https?://\S+|Object at location .*? not found|for path .*?: Error|<(Key|Resource|BucketName|Prefix)>.*?</\1>",
+    r"https?://\S+|Object at location .*? not found|for path .*?: Error"
+    r"|<(?:Key|Resource|BucketName|Prefix)>.*?</",
     re.DOTALL,
 )
 _ANSWER = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)

@@ -75,8 +75,8 @@ class Store:
         self._adapter.delete([check_path(path) for path in paths])
 
     def delete_prefix(self, prefix: str) -> None:
-        """Everything below a folder, what unfinished writers left there too."""
-        self._adapter.delete_prefix(check_prefix(prefix))
+        """Everything below a folder, what unfinished writers left there too; never the whole store."""
+        self._adapter.delete_prefix(check_path(prefix.removesuffix("/")))
 
 
 def open_store(config: StoreSettings, root: Path) -> Store:
