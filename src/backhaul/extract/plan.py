@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -42,6 +41,9 @@ class TablePlan:
     watermark_kind: str | None = None
     max_id: str | None = None
     fingerprint: str = ""
+    database: str = ""
+    past_window: bool = False
+    asked_lsn: str | None = None
     estimated_bytes: int = 0
     findings: tuple[Finding, ...] = ()
     error: BackhaulError | None = None
@@ -77,10 +79,6 @@ class TablePlan:
             "error": self.error.message if self.error else None,
             "remedy": self.error.remedy if self.error else None,
         }
-
-
-def failures(plans: Sequence[TablePlan]) -> list[TablePlan]:
-    return [plan for plan in plans if plan.error]
 
 
 def _window_dict(window: WindowBounds | None) -> dict[str, Any] | None:

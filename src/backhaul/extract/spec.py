@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 from backhaul.postgres.partition import Range
 from backhaul.postgres.sql import KeyColumn, boundaries_select, chunk_select, quote_name
-from backhaul.postgres.types import Carrier
+from backhaul.postgres.types import Carrier, Conversion
 from backhaul.schema.model import Column, Key, Relation, TableSchema
 
 # Columns that `advanced_metadata` adds to every row.
@@ -60,6 +62,35 @@ class ReadSpec:
             relation or self.source, self.chunk_key, span, self.conditions, self.chunk_rows
         )
 
+    def as_dict(self) -> dict[str, Any]:
+        """As it is stored with its export, for the lanes and for the run that resumes it."""
+        return {
+            "table": self.table,
+            "kind": self.kind,
+            "source": asdict(self.source) if isinstance(self.source, Relation) else self.source,
+            "carriers": [asdict(carrier) for carrier in self.carriers],
+            "chunk_key": [asdict(column) for column in self.chunk_key],
+            "chunk_rows": self.chunk_rows,
+            "key": list(self.key.columns),
+            "conditions": list(self.conditions),
+            "advanced_metadata": self.advanced_metadata,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        source = value["source"]
+        return cls(
+            table=value["table"],
+            kind=value["kind"],
+            source=source if isinstance(source, str) else Relation(**source),
+            carriers=tuple(_carrier(one) for one in value["carriers"]),
+            chunk_key=tuple(KeyColumn(**one) for one in value["chunk_key"]),
+            chunk_rows=value["chunk_rows"],
+            key=Key(tuple(value["key"])),
+            conditions=tuple(value["conditions"]),
+            advanced_metadata=value["advanced_metadata"],
+        )
+
     def narrowed(self, conditions: tuple[str, ...]) -> ReadSpec:
         return replace(self, conditions=self.conditions + conditions)
 
@@ -75,10 +106,19 @@ class ReadSpec:
         return selects + checks
 
 
-def fingerprint(spec: ReadSpec, leaves: tuple[Relation, ...], server: str) -> str:
+def _carrier(value: Mapping[str, Any]) -> Carrier:
+    return Carrier(
+        Column(**value["column"]), value["select"], value["check"], Conversion(value["arrow"])
+    )
+
+
+def fingerprint(
+    spec: ReadSpec, leaves: tuple[Relation, ...], server: str, marks: tuple[str, ...] = ()
+) -> str:
     """The same for two exports that read the same thing, so that one may continue the other.
 
-    Not part of it: the window's bounds (a resumed export keeps its own) and how large a chunk is.
+    `marks` say what must not have changed in between where chunks are block ranges. Not part of it:
+    the window's bounds (a resumed export keeps its own) and how large a chunk is.
     """
     said = {
         "source": str(spec.source),
@@ -88,5 +128,6 @@ def fingerprint(spec: ReadSpec, leaves: tuple[Relation, ...], server: str) -> st
         "leaves": sorted(str(leaf) for leaf in leaves),
         "advanced_metadata": spec.advanced_metadata,
         "server": server,
+        "marks": sorted(marks),
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

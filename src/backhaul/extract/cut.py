@@ -1,0 +1,71 @@
+"""Into which chunks is a table cut? At most `chunk_rows` rows each, and enough of them for all lanes. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from backhaul.extract.recipe import CTID
+from backhaul.extract.spec import ReadSpec
+from backhaul.extract.survey import TableSurvey
+from backhaul.postgres.catalog import LeafFacts
+from backhaul.postgres.partition import ChunkPlan, Range, TableStats, block_chunks, key_chunks
+from backhaul.postgres.sql import KeyColumn
+
+# A chunk of fewer rows costs more in files than it gains in parallel reading.
+WORTH_A_LANE = 500_000
+# Statistics are estimates: a cut at the very limit would be cut again half of the time.
+HEADROOM = 0.9
+
+
+def target_rows(spec: ReadSpec, estimated_rows: int, lanes: int) -> int:
+    """How many rows a chunk should have: all lanes busy, no chunk too small, none too large."""
+    most = (
+        max(1, math.floor(spec.chunk_rows * HEADROOM))
+        if estimated_rows > spec.chunk_rows
+        else (spec.chunk_rows)
+    )
+    shared = max(WORTH_A_LANE, math.ceil(max(0, estimated_rows) / max(1, lanes)))
+    return max(1, min(most, shared))
+
+
+def cut(survey: TableSurvey, spec: ReadSpec, lanes: int) -> tuple[ChunkPlan, ...]:
+    """The chunks of a whole table or query."""
+    if survey.facts is None:
+        return _cut_query(survey, spec, lanes)
+    leaves = survey.facts.leaves
+    if not leaves or not all(leaf.readable for leaf in leaves):
+        # Only the parent may be read, or there is no partition yet.
+        return (ChunkPlan(None, Range(), _rows(leaves)),)
+    total = _rows(leaves)
+    target = target_rows(spec, total, lanes)
+    return tuple(chunk for leaf in leaves for chunk in _cut_leaf(survey, leaf, spec, target))
+
+
+def _cut_leaf(
+    survey: TableSurvey, leaf: LeafFacts, spec: ReadSpec, target: int
+) -> Sequence[ChunkPlan]:
+    relation = None if leaf.relation == survey.entry.relation else leaf.relation
+    stats = leaf.stats
+    if stats is None or not spec.chunk_key:
+        return (ChunkPlan(relation, Range(), max(0, stats.rows) if stats else 0),)
+    if spec.chunk_key == (CTID,):
+        return block_chunks(relation, stats, target)
+    return key_chunks(relation, spec.chunk_key, stats, target)
+
+
+def _cut_query(survey: TableSurvey, spec: ReadSpec, lanes: int) -> tuple[ChunkPlan, ...]:
+    rows = max(0, survey.estimated_rows)
+    whole = (ChunkPlan(None, Range(), rows),)
+    if not spec.chunk_key:
+        return whole
+    stats = survey.stats or TableStats(rows, 0, 0)
+    return key_chunks(None, _as_keys(spec), stats, target_rows(spec, rows, lanes)) or whole
+
+
+def _as_keys(spec: ReadSpec) -> tuple[KeyColumn, ...]:
+    return spec.chunk_key
+
+
+def _rows(leaves: Sequence[LeafFacts]) -> int:
+    return sum(max(0, leaf.stats.rows) for leaf in leaves if leaf.stats is not None)

@@ -1,0 +1,64 @@
+"""How do the lanes of a run get onto the cluster? The one Spark job of this room.
+
+One job for all tables and all sources: a job per table would cost more than a small table's reading.
+The frame holds nothing but lane numbers; rows never cross into the JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from backhaul.extract.lane import LaneJob, LaneReport
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_REPORT = "lane int, host string, chunk_count int, failed_count int, rows long"
+
+
+def run_lanes(spark: SparkSession, job: LaneJob) -> list[LaneReport]:
+    """Run every lane as a task; returns when none has anything left to do."""
+    count = len(job.lanes)
+    frame = spark.range(0, count, 1, count)
+    rows = frame.mapInArrow(_task(job), _REPORT).collect()
+    return [LaneReport(**row.asDict()) for row in rows]
+
+
+def cancel(spark: SparkSession, job: LaneJob) -> None:
+    """Stop the tasks of a run; what they had not recorded is read again by the next one."""
+    spark.interruptTag(tag_of(job))
+
+
+def tag_of(job: LaneJob) -> str:
+    return f"backhaul-{job.run_id}"
+
+
+def _task(job: LaneJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def lanes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Imported where it runs: what a closure imports outside travels with it.
+        import pyarrow
+
+        from backhaul.extract.lane import run_lane
+
+        for batch in batches:
+            reports = [asdict(run_lane(job, index)) for index in batch.column(0).to_pylist()]
+            yield pyarrow.RecordBatch.from_pylist(reports, _arrow_report())
+
+    return lanes
+
+
+def _arrow_report() -> pa.Schema:
+    import pyarrow
+
+    return pyarrow.schema(
+        [
+            ("lane", pyarrow.int32()),
+            ("host", pyarrow.string()),
+            ("chunk_count", pyarrow.int32()),
+            ("failed_count", pyarrow.int32()),
+            ("rows", pyarrow.int64()),
+        ]
+    )

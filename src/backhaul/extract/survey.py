@@ -1,0 +1,263 @@
+"""What do the sources, the state and the store say about the tables? Everything that planning looks at.
+
+Read in bulk, a few queries per source however many tables there are; what is wrong with one table is
+kept with that table.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from backhaul.errors import BackhaulError, TableMissing
+from backhaul.extract.decide import Target
+from backhaul.postgres import catalog
+from backhaul.postgres.catalog import LeafFacts, TableFacts
+from backhaul.postgres.partition import TableStats
+from backhaul.postgres.query import QueryForms, query_forms
+from backhaul.postgres.snapshot import connect
+from backhaul.postgres.types import Attribute
+from backhaul.postgres.watermark import writer_facts
+from backhaul.postgres.window import SafeEnd, safe_end
+from backhaul.project.connection import PostgresConnection
+from backhaul.project.manifest import TableEntry
+from backhaul.schema.model import Relation
+from backhaul.store.latest import latest_files
+from backhaul.store.layout import PROCESSED, STAGING, table_slug
+from backhaul.store.parquet import read_schema
+from backhaul.store.store import Store, Stored
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+# Footers are small; what takes time is the way to an object store and back.
+FOOTER_READERS = 16
+# How long a load by id waits for transactions that may still commit a smaller id.
+SETTLE_SECONDS, SETTLE_POLL_SECONDS = 5.0, 0.05
+
+
+@dataclass(frozen=True)
+class TableSurvey:
+    """One table as the source shows it; or the error that hides it."""
+
+    entry: TableEntry
+    attributes: tuple[Attribute, ...] = ()
+    facts: TableFacts | None = None
+    forms: QueryForms | None = None
+    stats: TableStats | None = None
+    estimated_rows: int = -1
+    error: BackhaulError | None = None
+
+    @property
+    def leaves(self) -> tuple[LeafFacts, ...]:
+        return self.facts.leaves if self.facts else ()
+
+
+@dataclass(frozen=True)
+class SourceSurvey:
+    """One source: who it is, up to where it is safe to read, and its tables by manifest name."""
+
+    connection: PostgresConnection
+    server: str = ""
+    safe_end: SafeEnd | None = None
+    uncertainty: timedelta = timedelta(0)
+    asked_lsn: str | None = None
+    tables: Mapping[str, TableSurvey] = field(default_factory=dict)
+    error: BackhaulError | None = None
+
+
+def list_relations(connection: PostgresConnection) -> list[Relation]:
+    """All tables of a source, for the globs of the manifest."""
+    with connect(connection.conninfo(replica=True)) as session:
+        return catalog.list_relations(session)
+
+
+def survey_source(
+    connection: PostgresConnection,
+    entries: Sequence[TableEntry],
+    variables: Mapping[str, str],
+    overlap: timedelta,
+) -> SourceSurvey:
+    """Everything about one source. An unreachable one is an error for its tables, not for others'."""
+    try:
+        end, asked_lsn = _safe_end(connection, overlap)
+        with connect(connection.conninfo(replica=True)) as session:
+            server = catalog.server_identity(session)
+            tables = _survey_tables(session, entries, variables)
+    except BackhaulError as error:
+        return SourceSurvey(connection, error=error)
+    uncertainty = max(timedelta(0), end.overlap - overlap)
+    return SourceSurvey(connection, server, end, uncertainty, asked_lsn, tables)
+
+
+def _safe_end(connection: PostgresConnection, overlap: timedelta) -> tuple[SafeEnd, str | None]:
+    """Asked on the primary; on the replica where nothing else can be asked."""
+    try:
+        with connect(connection.conninfo()) as session:
+            facts = writer_facts(session, from_replica=False)
+    except BackhaulError:
+        if not connection.has_replica:
+            raise
+        with connect(connection.conninfo(replica=True)) as session:
+            facts = writer_facts(session, from_replica=True)
+    return safe_end(facts, overlap), facts.asked_lsn
+
+
+def _survey_tables(
+    session: Connection, entries: Sequence[TableEntry], variables: Mapping[str, str]
+) -> dict[str, TableSurvey]:
+    relations = [entry.relation for entry in entries if entry.relation is not None]
+    facts = catalog.read_relations(session, relations)
+    surveys = [
+        _relation_survey(entry, facts)
+        if entry.relation
+        else _query_survey(session, entry, variables)
+        for entry in entries
+    ]
+    return {survey.entry.name: survey for survey in surveys}
+
+
+def _relation_survey(entry: TableEntry, facts: Mapping[Relation, TableFacts]) -> TableSurvey:
+    assert entry.relation is not None  # the caller asked
+    found = facts.get(entry.relation)
+    if found is None:
+        error = TableMissing(
+            f"the source {entry.source} has no table {entry.relation}",
+            remedy=f"put its name right in {entry.place.file}, or remove the entry {entry.name}",
+        )
+        return TableSurvey(entry, error=error)
+    return TableSurvey(entry, found.attributes, found)
+
+
+def _query_survey(
+    session: Connection, entry: TableEntry, variables: Mapping[str, str]
+) -> TableSurvey:
+    try:
+        forms = query_forms(entry.query or "", variables, entry.additional_filtering)
+        attributes = catalog.describe_query(session, forms.backfill)
+        estimate = catalog.estimate_query(session, forms.backfill)
+    except BackhaulError as error:
+        return TableSurvey(entry, error=error)
+    return TableSurvey(entry, attributes, forms=forms, estimated_rows=estimate)
+
+
+def with_stats(
+    connection: PostgresConnection, surveys: Mapping[str, TableSurvey], keys: Mapping[str, str]
+) -> dict[str, TableSurvey]:
+    """The surveys with statistics of the chosen chunk key (`keys`: manifest name to column)."""
+    wanted = {
+        leaf.relation: keys[name]
+        for name, survey in surveys.items()
+        if name in keys
+        for leaf in survey.leaves
+    }
+    if not wanted:
+        return dict(surveys)
+    with connect(connection.conninfo(replica=True)) as session:
+        stats = catalog.read_stats(session, wanted)
+    return {name: _enriched(survey, stats) for name, survey in surveys.items()}
+
+
+def _enriched(survey: TableSurvey, stats: Mapping[Relation, TableStats]) -> TableSurvey:
+    if survey.facts is None:
+        return survey
+    leaves = tuple(
+        replace(leaf, stats=stats.get(leaf.relation, leaf.stats)) for leaf in survey.facts.leaves
+    )
+    return replace(survey, facts=replace(survey.facts, leaves=leaves))
+
+
+@dataclass(frozen=True)
+class Ids:
+    """The largest id of each table that is loaded by id, and whether nothing below it is still open."""
+
+    largest: Mapping[str, str] = field(default_factory=dict)
+    settled: bool = True
+
+
+def survey_ids(connection: PostgresConnection, tables: Sequence[TableSurvey]) -> Ids:
+    """Look at the largest ids, then let whoever was writing at that moment finish.
+
+    An id is given out long before its row is committed, so a smaller one may come after a larger.
+    """
+    if not tables:
+        return Ids()
+    with connect(connection.conninfo(replica=True)) as session:
+        looked_at = catalog.server_time(session)
+        largest = {one.entry.name: _largest_id(session, one) for one in tables}
+    known = {name: value for name, value in largest.items() if value is not None}
+    return Ids(known, _settled(connection, looked_at))
+
+
+def _largest_id(session: Connection, table: TableSurvey) -> str | None:
+    source = table.forms.backfill if table.forms else table.entry.relation
+    assert source is not None
+    assert table.entry.load_by_id is not None
+    return catalog.read_largest(session, source, table.entry.load_by_id)
+
+
+def _settled(connection: PostgresConnection, since: datetime) -> bool:
+    """Whether all transactions that were writing at `since` have ended, within our patience."""
+    give_up = time.monotonic() + SETTLE_SECONDS
+    with connect(connection.conninfo()) as session:
+        while True:
+            facts = writer_facts(session, from_replica=False)
+            starts = (facts.oldest_writer_start, facts.oldest_prepared)
+            if facts.can_see_all and all(start is None or start > since for start in starts):
+                return True
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(SETTLE_POLL_SECONDS)
+
+
+@dataclass(frozen=True)
+class TargetSurvey:
+    """The latest complete file of each table, or why it cannot be read; by manifest name."""
+
+    targets: Mapping[str, Target]
+    errors: Mapping[str, BackhaulError]
+
+
+def survey_targets(
+    store: Store, tables: Iterable[str], unfinished_folders: Iterable[str]
+) -> TargetSurvey:
+    """Which file is the truth about each table's schema.
+
+    The newest under processed/; or a newer one of a complete export that still waits in staging/, so
+    that an idle consumer does not cause backfill after backfill.
+    """
+    files = _newest_files(store, tuple(unfinished_folders))
+    wanted = {table: files[table_slug(table)] for table in tables if table_slug(table) in files}
+    targets: dict[str, Target] = {}
+    errors: dict[str, BackhaulError] = {}
+    with ThreadPoolExecutor(FOOTER_READERS) as pool:
+        reads = {table: pool.submit(_target, store, file) for table, file in wanted.items()}
+        for table, read in reads.items():
+            try:
+                targets[table] = read.result()
+            except BackhaulError as error:
+                errors[table] = error
+    return TargetSurvey(targets, errors)
+
+
+def _newest_files(store: Store, unfinished_folders: tuple[str, ...]) -> dict[str, Stored]:
+    newest = latest_files(store, PROCESSED)
+    for slug, file in latest_files(store, STAGING, without=unfinished_folders).items():
+        known = newest.get(slug)
+        if known is None or _order(file) > _order(known):
+            newest[slug] = file
+    return newest
+
+
+def _order(file: Stored) -> str:
+    # The path after its area begins alike for both; its times sort as text.
+    return file.path.rpartition("/")[2]
+
+
+def _target(store: Store, file: Stored) -> Target:
+    waiting = file.modified_at if file.path.startswith(f"{STAGING}/") else None
+    return Target(read_schema(store, file), file.path, waiting)
