@@ -8,7 +8,6 @@ the backfill form is the same text without the window condition, and that only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,20 +17,19 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
 from backhaul.errors import QueryInvalid
-from backhaul.postgres.condition import (
+from backhaul.postgres.condition import drop_windows, normal_placeholders
+from backhaul.postgres.tokens import (
     CLAUSE_ENDS,
     PLACEHOLDER,
     STRINGS,
     Span,
     Tokens,
-    drop_windows,
-    normal_placeholders,
     position,
+    read_tokens,
     without,
 )
+from backhaul.postgres.variables import substituted
 
-_NAME = re.compile(r"\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
-_WINDOW_NAMES = {"BEGIN_TIMESTAMP", "END_TIMESTAMP", "EXECUTION_DATE", "HOURS"}
 _STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.TABLE}
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Command, exp.Into, exp.Lock, exp.DDL)
 _ONE_SELECT = "give one SELECT statement (WITH and UNION are fine) that only reads"
@@ -52,10 +50,10 @@ def query_forms(
     query: str, variables: Mapping[str, str], additional_filtering: str | None = None
 ) -> QueryForms:
     """Both forms of a query, variables filled in; raises QueryInvalid."""
-    sql = check_query(_substituted(query, variables))
+    sql = check_query(substituted(query, variables))
     if additional_filtering and additional_filtering.strip():
-        sql = check_query(_filtered(sql, _substituted(additional_filtering, variables)))
-    tokens = _tokens(sql)
+        sql = check_query(_filtered(sql, substituted(additional_filtering, variables)))
+    tokens = read_tokens(sql)
     backfill = without(tokens, drop_windows(tokens))
     _check_backfill(sql, backfill)
     if not tokens.windows:
@@ -66,7 +64,7 @@ def query_forms(
 def fill_window(windowed: str, begin: datetime, end: datetime) -> str:
     """The windowed form with its bounds, in UTC; a `timestamp` ignores the offset."""
     bounds = {"{BEGIN_TIMESTAMP}": _instant(begin), "{END_TIMESTAMP}": _instant(end)}
-    tokens = _tokens(windowed)
+    tokens = read_tokens(windowed)
     parts = []
     for index, token in enumerate(tokens.items):
         text = tokens.text(index)
@@ -79,7 +77,7 @@ def fill_window(windowed: str, begin: datetime, end: datetime) -> str:
 def watermark_column(query: str) -> str | None:
     """The output column that the query's window condition compares; None if there is none."""
     try:
-        root = sqlglot.parse_one(query, dialect="postgres")
+        root = sqlglot.parse_one(query.replace("%%", "%"), dialect="postgres")
     except (ParseError, TokenError):
         return None
     where = root.args.get("where") if isinstance(root, exp.Select) else None
@@ -95,7 +93,7 @@ def watermark_column(query: str) -> str | None:
 
 def check_query(sql: str) -> str:
     """The text of one SELECT that only reads, without a closing semicolon; raises QueryInvalid."""
-    tokens = _tokens(sql)
+    tokens = read_tokens(sql)
     if not tokens.items:
         raise QueryInvalid("the query is empty", remedy=_ONE_SELECT)
     _check_start(tokens)
@@ -129,16 +127,6 @@ def _unterminated(tokens: Tokens) -> str:
     return statement + "\n" if "--" in trailing and not statement.endswith("\n") else statement
 
 
-def _tokens(sql: str) -> Tokens:
-    try:
-        return Tokens(sql, sqlglot.tokenize(sql, dialect="postgres"))
-    except TokenError as error:
-        raise QueryInvalid(
-            "the query cannot be read: a quote or a comment is not closed",
-            remedy="close it; a quote inside of a literal is written twice: 'it''s'",
-        ) from error
-
-
 def _parse(sql: str) -> exp.Expr:
     try:
         parsed = sqlglot.parse_one(sql, dialect="postgres")
@@ -166,67 +154,10 @@ def _written_name(node: exp.Expr) -> str:
     return "FOR UPDATE or FOR SHARE" if isinstance(node, exp.Lock) else type(node).__name__.upper()
 
 
-def _substituted(text: str, variables: Mapping[str, str]) -> str:
-    """Variables and %% resolved, comments untouched; the window's placeholders stay."""
-    tokens = _tokens(text)
-    parts: list[str] = []
-    skip_to = 0
-    for index, token in enumerate(tokens.items):
-        if token.start < skip_to:
-            continue
-        parts.append(text[skip_to : token.start] if skip_to else tokens.gap_before(index))
-        code, skip_to = _resolved(tokens, index, variables)
-        parts.append(code)
-    merged = "".join(_halved(parts))
-    return merged + text[skip_to:]
-
-
-def _halved(parts: list[str]) -> list[str]:
-    """One % for two, also where they are two tokens; `parts` are gap, code, gap, code."""
-    runs: list[str] = []
-    for gap, code in zip(parts[::2], parts[1::2], strict=True):
-        if gap or not runs:
-            runs += [gap, code]
-        else:
-            runs[-1] += code
-    return [run if number % 2 == 0 else run.replace("%%", "%") for number, run in enumerate(runs)]
-
-
-def _resolved(tokens: Tokens, index: int, variables: Mapping[str, str]) -> tuple[str, int]:
-    """The text that takes the token's place, and where the rest of the query starts."""
-    token, text = tokens.items[index], tokens.text(index)
-    if token.token_type in STRINGS:
-        quote = "'" if text.endswith("'") else ""
-        return _NAME.sub(lambda m: _inside(m, variables, quote), text), token.end + 1
-    found = _NAME.match(tokens.sql, token.start)
-    if found is None:
-        return text, token.end + 1
-    if found[1] in _WINDOW_NAMES:
-        raise QueryInvalid(
-            f"{tokens.at(index)}: {found[0]} stands outside of quotes",
-            remedy=f"write '{{{found[1]}}}'::timestamp",
-        )
-    if found[1] not in variables:
-        known = ", ".join(sorted(variables)) or "none"
-        raise QueryInvalid(
-            f"{tokens.at(index)}: the variable {found[0]} is not set (set are: {known})",
-            remedy=f"set it in backhaul.yml: `variables: {{{found[1]}: …}}`",
-        )
-    return str(variables[found[1]]), found.end()
-
-
-def _inside(found: re.Match[str], variables: Mapping[str, str], quote: str) -> str:
-    # Other braces in a literal are the literal's own: an array '{a,b}', a regular expression.
-    if found[1] in _WINDOW_NAMES or found[1] not in variables:
-        return found[0]
-    value = str(variables[found[1]])
-    return value.replace(quote, quote * 2) if quote else value
-
-
 def _filtered(sql: str, filtering: str) -> str:
     """The query with one more condition in its outer WHERE, or with a WHERE where there is none."""
     condition, is_or = _filter_condition(filtering)
-    tokens = _tokens(sql)
+    tokens = read_tokens(sql)
     outer = list(tokens.level(Span(0, len(tokens.items) - 1)))
     if not isinstance(_parse(sql), exp.Select) or _sets(tokens, outer):
         raise QueryInvalid(
@@ -248,7 +179,7 @@ def _filtered(sql: str, filtering: str) -> str:
 
 def _filter_condition(filtering: str) -> tuple[str, bool]:
     """The condition without the AND that GitLab's form starts with, and whether it is an OR."""
-    tokens = _tokens(filtering)
+    tokens = read_tokens(filtering)
     first = tokens.kind(0) if tokens.items else None
     skipped = 1 if first in (TokenType.AND, TokenType.WHERE) else 0
     rest = filtering[tokens.items[skipped].start :] if len(tokens.items) > skipped else ""
@@ -261,7 +192,7 @@ def _filter_condition(filtering: str) -> tuple[str, bool]:
             f"additional_filtering is not a condition: {filtering.strip()[:80]!r}",
             remedy="write it as: AND created_at > '2020-01-01'",
         )
-    inner = _tokens(rest)
+    inner = read_tokens(rest)
     comment = "--" in inner.gap_before(len(inner.items))
     last = len(inner.items) - 1
     is_or = bool(inner.splits(Span(0, last), TokenType.OR))
@@ -295,7 +226,7 @@ def _check_backfill(sql: str, backfill: str) -> None:
         else:
             clause.set("this", rest)
     left = _parse(backfill)
-    for token in (tokens := _tokens(backfill)).items:
+    for token in (tokens := read_tokens(backfill)).items:
         found = PLACEHOLDER.search(tokens.sql[token.start : token.end + 1])
         if found and token.token_type in STRINGS:
             raise QueryInvalid(

@@ -72,7 +72,7 @@ def writer_facts(connection: Connection, *, from_replica: bool) -> WriterFacts:
 
 def wait_for_replay(replica: Connection, lsn: str, timeout: timedelta) -> bool:
     """Wait until the replica has replayed the primary's `lsn`; False when it takes too long."""
-    target = _reachable(_number(lsn))
+    target = replay_target(lsn)
     deadline = time.monotonic() + timeout.total_seconds()
     while True:
         try:
@@ -128,7 +128,8 @@ def _number(lsn: str) -> int:
     return (int(high, 16) << 32) + int(low, 16)
 
 
-def _reachable(position: int) -> int:
+def replay_target(lsn: str) -> int:
     """The position that replay reaches without any more WAL being written."""
+    position = _number(lsn)
     offset = position % _PAGE_BYTES
     return position - offset if offset in _HEADER_BYTES else position
