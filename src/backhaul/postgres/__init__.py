@@ -1,0 +1,1 @@
+"""Everything that knows how PostgreSQL works: its catalog, types, snapshots and bytes."""
