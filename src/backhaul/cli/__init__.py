@@ -1,1 +1,1 @@
-"""The command line: one file per verb group, and nothing heavy imported before a command needs it."""
+"""The command line: one file per verb group; nothing heavy is imported before it is needed."""

@@ -1,4 +1,4 @@
-"""Which commands are there? Their signatures are here by import; what they need is not, until they run."""
+"""Which commands are there? Importing one brings its signature; what it needs comes later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a command end when something fails? What failed, what to do, the right exit code, no traceback."""
+"""How does a command end when something fails? What failed, what to do, and the exit code."""
 
 from __future__ import annotations
 

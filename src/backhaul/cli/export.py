@@ -1,4 +1,4 @@
-"""The verbs that bring data: what would happen (`plan`), do it (`extract`), bring the keys (`deletes`)."""
+"""The verbs that bring data: what would happen (plan), do it (extract), the keys (deletes)."""
 
 from __future__ import annotations
 

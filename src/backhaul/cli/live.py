@@ -1,4 +1,4 @@
-"""What does a terminal show while tables arrive? The active ones and a total, at 80 columns and more."""
+"""What does a terminal show while tables arrive? The active ones and a total, in 80 columns."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _table_row(grid: Table, track: Track, at: float) -> None:
         short(track.rows),
         rate(track.pace.rows_per_second(at)),
         size(track.bytes),
-        clock(track.pace.seconds_left(track.estimated_rows, at)),
+        clock(track.seconds_left(at)),
     )
 
 

@@ -53,16 +53,20 @@ def show_result(out: Console, err: Console, result: TableResult, *, quiet: bool 
     """One table's end: its line, then what is to be known about it."""
     if not quiet:
         write(out, result_line(result), style=_STYLES.get(result.status, ""))
-    trouble = err if quiet else out
+    trouble, indent = (err, 0) if quiet else (out, 2)
     if result.error:
         message = f"{result.table}: {result.error.message}" if quiet else result.error.message
-        labelled(trouble, "error", message, result.error.remedy, 0 if quiet else 2)
+        labelled(trouble, "error", message, result.error.remedy, indent)
     for finding in dict.fromkeys(result.findings):
-        show_finding(trouble, finding, 0 if quiet else 2)
+        show_finding(trouble, finding, indent)
     for column, number in result.replaced.items():
-        labelled(
-            trouble, "warning", _replaced(result.table, column, number), None, 0 if quiet else 2
-        )
+        labelled(trouble, "warning", replaced(result.table, column, number), None, indent)
+
+
+def replaced(table: str, column: str, number: int) -> str:
+    """A policy's work is never silent."""
+    values = count(number, "value")
+    return f"{table}.{column}: {values} that Parquet cannot hold became NULL (setting out_of_range)"
 
 
 def result_line(result: TableResult) -> str:
@@ -98,7 +102,7 @@ def show_outcome(
 
 def summary(results: Sequence[TableResult]) -> str:
     """`3 tables complete, 1 failed: 270,000 rows, 24 MB`."""
-    parts = []
+    parts: list[str] = []
     for status, words in _SUMMARY:
         number = sum(result.status == status for result in results)
         if number:

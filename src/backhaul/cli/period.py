@@ -1,4 +1,4 @@
-"""Which window of the past do `--from` and `--to` name? Aware instants, or ones that we take as UTC."""
+"""Which window of the past do `--from` and `--to` name? Without an offset a time is UTC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a plan shown? Per table the decision and why, how much it is, its window; trouble below."""
+"""How is a plan shown? Per table: the decision and why, how much it is, its window, findings."""
 
 from __future__ import annotations
 

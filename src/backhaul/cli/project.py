@@ -71,7 +71,7 @@ def _checked(folder: Path) -> tuple[int, list[Finding]]:
 
     project, findings = check_project(folder)
     report = Report(list(findings))
-    if project is None or not report.ok:
+    if project is None or report.errors:
         return ExitCode.USAGE, report.findings
     from backhaul.wiring import open_workshop
 

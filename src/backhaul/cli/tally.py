@@ -1,4 +1,4 @@
-"""How fast does it go, and when will it be over? Kept from what the executor tells; pure, time is passed in."""
+"""How fast does it go, and when will it be over? Pure: the executor's news and the time come in."""
 
 from __future__ import annotations
 
@@ -15,50 +15,47 @@ if TYPE_CHECKING:
 _MEMORY_SECONDS = 20.0
 
 
-@dataclass(frozen=True)
-class Sample:
-    at: float
-    rows: int
-    bytes: int
-
-
 @dataclass
 class Pace:
-    """Rows and bytes of a table, or of all, over time."""
+    """Rows over time, of one table or of all."""
 
-    samples: deque[Sample] = field(default_factory=deque)
+    samples: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def add(self, sample: Sample) -> None:
-        self.samples.append(sample)
-        while len(self.samples) > 2 and self.samples[1].at <= sample.at - _MEMORY_SECONDS:
+    def add(self, at: float, rows: int) -> None:
+        self.samples.append((at, rows))
+        while len(self.samples) > 2 and self.samples[1][0] <= at - _MEMORY_SECONDS:
             self.samples.popleft()
 
     def rows_per_second(self, at: float) -> float | None:
         """None until something has arrived."""
-        if not self.samples or self.samples[-1].rows == self.samples[0].rows:
+        if not self.samples:
             return None
-        passed = at - self.samples[0].at
-        return (self.samples[-1].rows - self.samples[0].rows) / passed if passed > 0 else None
+        (since, before), (_, now) = self.samples[0], self.samples[-1]
+        return (now - before) / (at - since) if now > before and at > since else None
 
-    def seconds_left(self, estimated_rows: int, at: float) -> float | None:
+    def seconds_for(self, rows: int, at: float) -> float | None:
         rate = self.rows_per_second(at)
-        if rate is None:
-            return None
-        return max(0.0, (estimated_rows - self.samples[-1].rows) / rate)
+        return None if rate is None else max(0.0, rows / rate)
 
 
 @dataclass
 class Track:
-    """One table on its way."""
+    """One table on its way; `already` is what an earlier, interrupted attempt brought."""
 
     table: str
-    estimated_rows: int
-    chunks_total: int
-    started: float
+    already: int
     rows: int = 0
     bytes: int = 0
     chunks_done: int = 0
+    chunks_total: int = 0
+    estimated_rows: int = 0
     pace: Pace = field(default_factory=Pace)
+
+    def move(self, progress: TableProgress, at: float) -> None:
+        self.rows, self.bytes = progress.rows, progress.bytes
+        self.chunks_done, self.chunks_total = progress.chunks_done, progress.chunks_total
+        self.estimated_rows = max(progress.estimated_rows, progress.rows)
+        self.pace.add(at, progress.rows)
 
     @property
     def share(self) -> float:
@@ -67,6 +64,9 @@ class Track:
             return 1.0
         by_rows = self.rows / self.estimated_rows if self.estimated_rows > 0 else 0.0
         return min(by_rows, 0.99)
+
+    def seconds_left(self, at: float) -> float | None:
+        return self.pace.seconds_for(self.estimated_rows - self.rows, at)
 
 
 @dataclass
@@ -77,44 +77,43 @@ class Tally:
     planned: dict[str, int] = field(default_factory=dict)
     tracks: dict[str, Track] = field(default_factory=dict)
     ended: dict[str, TableResult] = field(default_factory=dict)
-    idle: int = 0
     pace: Pace = field(default_factory=Pace)
+    _resumed: set[str] = field(default_factory=set)
 
     def begin(self, plans: Sequence[TablePlan], at: float) -> None:
-        self.started = at
         working = [plan for plan in plans if plan.action.value != "nothing" and not plan.error]
+        self.started = at
         self.planned = {plan.table: plan.estimated_rows for plan in working}
-        self.idle = len(plans) - len(working)
-        self.pace.add(Sample(at, 0, 0))
+        self._resumed = {plan.table for plan in working if plan.action.value == "resume"}
+        self.pace.add(at, 0)
 
     def move(self, progress: TableProgress, at: float) -> None:
         track = self.tracks.get(progress.table)
         if track is None:
-            track = Track(progress.table, progress.estimated_rows, progress.chunks_total, at)
-            # What an earlier attempt brought is there at once; it is not speed.
-            already = progress.rows if at - self.started < 1 else 0
-            track.pace.add(Sample(self.started, already, 0))
-            self.tracks[progress.table] = track
-        track.rows, track.bytes = progress.rows, progress.bytes
-        track.chunks_done, track.chunks_total = progress.chunks_done, progress.chunks_total
-        track.estimated_rows = max(progress.estimated_rows, progress.rows)
-        track.pace.add(Sample(at, progress.rows, progress.bytes))
-        self.pace.add(Sample(at, self.rows, self.bytes))
+            track = self._first(progress)
+        track.move(progress, at)
+        self.pace.add(at, self._brought)
 
-    def end(self, result: TableResult) -> None:
+    def _first(self, progress: TableProgress) -> Track:
+        # What an earlier attempt brought is there at once; it is not speed.
+        already = progress.rows if progress.table in self._resumed else 0
+        track = self.tracks[progress.table] = Track(progress.table, already)
+        track.pace.add(self.started, already)
+        return track
+
+    def end(self, result: TableResult, at: float) -> None:
         self.ended[result.table] = result
+        self.pace.add(at, self._brought)
 
     @property
     def rows(self) -> int:
-        return sum(result.rows for result in self.ended.values()) + sum(
-            track.rows for track in self.active()
-        )
+        ended = sum(result.rows for result in self.ended.values())
+        return ended + sum(track.rows for track in self.active())
 
     @property
     def bytes(self) -> int:
-        return sum(result.bytes for result in self.ended.values()) + sum(
-            track.bytes for track in self.active()
-        )
+        ended = sum(result.bytes for result in self.ended.values())
+        return ended + sum(track.bytes for track in self.active())
 
     @property
     def estimated_rows(self) -> int:
@@ -125,12 +124,12 @@ class Tally:
 
     @property
     def share(self) -> float:
-        if self.planned and all(name in self.ended for name in self.planned):
+        if self.planned and self.ended_count == len(self.planned):
             return 1.0
         return min(self.rows / self.estimated_rows, 0.99) if self.estimated_rows else 0.0
 
     def seconds_left(self, at: float) -> float | None:
-        return self.pace.seconds_left(self.estimated_rows, at)
+        return self.pace.seconds_for(self.estimated_rows - self.rows, at)
 
     def active(self) -> list[Track]:
         """The tables on their way; the ones that began first come first."""
@@ -145,3 +144,7 @@ class Tally:
         """The tables that the same command would go on with."""
         stopped = {name for name, result in self.ended.items() if result.status == "interrupted"}
         return [name for name in self.planned if name not in self.ended or name in stopped]
+
+    @property
+    def _brought(self) -> int:
+        return self.rows - sum(track.already for track in self.tracks.values())

@@ -1,4 +1,4 @@
-"""Who watches an extraction? A live table on a terminal, plain lines in a pipe, nobody when quiet."""
+"""Who watches an extraction? A live picture on a terminal, lines in a pipe, nobody if quiet."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Watch:
 
     def finished(self, result: TableResult) -> None:
         with self._lock:
-            self.tally.end(result)
+            self.tally.end(result, self._monotonic())
             self.results.append(result)
         self.show(result)
 

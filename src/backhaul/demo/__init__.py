@@ -1,1 +1,1 @@
-"""The demo: a small shop, brought to Parquet, killed, resumed, changed, and compared with its source."""
+"""The demo: a small shop is brought to Parquet, killed, resumed, changed and compared."""

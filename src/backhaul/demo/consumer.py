@@ -5,13 +5,12 @@ A real consumer is a load into a warehouse; the demo's only does what every one 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from backhaul.store.layout import AREAS, KINDS, STAGING, parse_path, processed_path, table_prefix
+from backhaul.store.layout import AREAS, STAGING, parse_path, processed_path, table_prefix
 
 if TYPE_CHECKING:
     from backhaul.store.store import Store
@@ -25,7 +24,7 @@ def take_files(store: Store) -> int:
     return len(taken)
 
 
-def rows_in_folders(store: Store, folders: Iterator[str] | list[str]) -> int:
+def rows_in_folders(store: Store, folders: Sequence[str]) -> int:
     """Rows in all files of some exports, by the files' own footers."""
     files = [stored.path for folder in folders for stored in store.list(folder)]
     return sum(pq.read_metadata(store.open(path)).num_rows for path in files)
@@ -46,19 +45,19 @@ def newest_totals(store: Store) -> dict[int, str]:
 
 
 def _newest_keys(store: Store) -> set[int]:
-    keys: Counter[int] = Counter()
+    keys: set[int] = set()
     paths = _files_in_order(store, "orders", ("deletes",))
     newest = max((_started(path) for path in paths), default="")
     for path in paths:
         if _started(path) == newest:
             keys.update(pq.read_table(store.open(path), columns=["id"])["id"].to_pylist())
-    return set(keys)
+    return keys
 
 
 def _files_in_order(store: Store, table: str, kinds: tuple[str, ...]) -> list[str]:
     """Both areas' files, the oldest load first."""
     prefixes = [
-        table_prefix(area, kind, table) for area in AREAS for kind in KINDS if kind in kinds
+        table_prefix(area, kind, table) for area in AREAS for kind in kinds
     ]
     paths = [stored.path for prefix in prefixes for stored in store.list(prefix)]
     return sorted(paths, key=_started)

@@ -1,4 +1,4 @@
-"""Which project does the demo leave behind? A folder like any other's, small enough to be read at once."""
+"""Which project does the demo leave behind? One like any other, small enough to be read at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the demo's shop, and what happens in it? The source, as an application would treat it."""
+"""What is in the demo's shop, and what happens in it? The source, as an application treats it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Shop:
             "SELECT id, 'placed', 49.90 FROM customers ORDER BY id LIMIT 1500"
         )
         changed = self._connection.execute(
-            "UPDATE orders SET status = 'shipped', updated_at = now() WHERE id % 100 = 1"
+            "UPDATE orders SET status = 'shipped', updated_at = now() "
+            "WHERE id % 100 = 1 AND id <= 60000"
         )
         return new.rowcount, changed.rowcount
 

@@ -1,4 +1,4 @@
-"""What does backhaul do, shown in a minute? Nine steps on a real PostgreSQL, a real Spark, real files."""
+"""What does backhaul do, shown in a minute? Real PostgreSQL, real Spark, real files."""
 
 from __future__ import annotations
 

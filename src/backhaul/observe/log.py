@@ -1,4 +1,4 @@
-"""What happened, step by step? Quiet on the screen unless asked; always as JSON lines in the project.
+"""What happened, step by step? Quiet on the screen unless asked; JSON lines in the project.
 
     log = get_log(__name__)
     log.info("chunk recorded", table="orders", chunk="3", rows=250_000)
@@ -78,7 +78,7 @@ def _screen_handler(verbose: int) -> logging.Handler:
 
 
 def _file_handler(folder: Path) -> logging.Handler | None:
-    """None where there is no project yet, or a folder that we may not write to: a log stops nothing."""
+    """None without a project, or where we may not write: a log stops nothing."""
     if not (folder / "backhaul.yml").exists():
         return None
     try:

@@ -1,0 +1,78 @@
+"""Is the log quiet on the screen, complete in the file, and never in the way?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from backhaul.observe.log import get_log, watched
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "backhaul.yml").write_text("name: x\n")
+    return tmp_path
+
+
+def lines(folder: Path) -> list[dict[str, object]]:
+    text = (folder / ".backhaul" / "logs" / "backhaul.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_events_are_json_lines_in_the_project(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = get_log("backhaul.test")
+    with watched(project):
+        log.info("chunk recorded", table="größe", rows=250_000)
+        log.debug("not told")
+    log.info("after the command")
+    (line,) = lines(project)
+    assert line["event"] == "chunk recorded"
+    assert line["table"] == "größe"
+    assert line["rows"] == 250_000
+    assert line["level"] == "info"
+    assert line["logger"] == "backhaul.test"
+    assert str(line["timestamp"]).endswith("Z")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_verbose_tells_on_stderr(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = get_log("backhaul.test")
+    with watched(project, verbose=1):
+        log.info("chunk recorded", rows=7)
+        log.debug("detail")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "chunk recorded" in err
+    assert "rows=7" in err
+    assert "detail" not in err
+    with watched(project, verbose=2):
+        log.debug("detail")
+    assert "detail" in capfd.readouterr().err
+
+
+def test_an_exception_keeps_its_traceback(project: Path) -> None:
+    log = get_log("backhaul.test")
+    with watched(project):
+        try:
+            raise ValueError("broken")
+        except ValueError:
+            log.exception("failed")
+    (line,) = lines(project)
+    assert "ValueError: broken" in str(line["exception"])
+
+
+def test_without_a_project_nothing_is_written(tmp_path: Path) -> None:
+    with watched(tmp_path):
+        get_log("backhaul.test").warning("lost")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(project: Path) -> None:
+    (project / ".backhaul").write_text("a file where a folder should be")
+    with watched(project):
+        get_log("backhaul.test").info("lost")
+    assert (project / ".backhaul").is_file()
