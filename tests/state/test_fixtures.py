@@ -38,7 +38,9 @@ def test_databases_are_cloned_and_dropped(servers: Servers) -> None:
 
 
 def test_a_server_of_ones_own_survives_a_kill(servers: Servers) -> None:
-    server = servers.start("18", "killed", fsync="on", synchronous_commit="on", full_page_writes="on")
+    server = servers.start(
+        "18", "killed", fsync="on", synchronous_commit="on", full_page_writes="on"
+    )
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS id")
     server.kill()
