@@ -245,7 +245,7 @@ def test_check_tells_every_finding(
 ) -> None:
     config = [Finding(Level.WARNING, "unused", "variable unused", subject="x")]
     answer: list[Any] = [object(), config]
-    monkeypatch.setattr("backhaul.project.loader.check_project", lambda folder: tuple(answer))
+    monkeypatch.setattr("backhaul.project.loader.check_project", lambda _: tuple(answer))
     ended = run("check")
     assert ended.exit_code == ExitCode.OK
     assert ended.stdout.splitlines() == [
