@@ -17,7 +17,6 @@ import pytest
 from pydantic import SecretStr
 
 from backhaul.store.location import Location
-from backhaul.store.store import Store
 
 BUCKET = "backhaul-tests"
 ACCESS, SECRET = "tester", "tester-secret"
@@ -28,11 +27,6 @@ _FAKE_GCS = ("fake-gcs-server", "github.com/fsouza/fake-gcs-server@v1.56.1")
 
 def s3(endpoint: str, prefix: str = "", *, bucket: str = BUCKET, secret: str = SECRET) -> Location:
     return Location("s3", bucket, prefix, endpoint, REGION, SecretStr(ACCESS), SecretStr(secret))
-
-
-def create_all(store: Store, paths: list[str], mark: bytes) -> list[bool]:
-    """What one process of a race does; here, so that a spawned process can import it."""
-    return [store.create(path, mark) for path in paths]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import pytest
 
 from backhaul.errors import StoreRefused
 from backhaul.store.store import Store
-from tests.store import places
+from tests.store import places, racing
 
 ODD_NAMES = ["a/b c.parquet", "a/prüfung [1]~%41#2.parquet", "a/x=1/y+z&w.parquet", "_a/-b", "a/A"]
 BIG_BYTES = 20 * 1024 * 1024
@@ -88,7 +88,7 @@ def test_of_two_processes_one_creates(store: Store) -> None:
     rounds = [f"race/{number}" for number in range(40)]
     marks = (b"x" * 10_000, b"y" * 10_000)
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        tasks = [pool.submit(places.create_all, store, rounds, mark) for mark in marks]
+        tasks = [pool.submit(racing.create_all, store, rounds, mark) for mark in marks]
         results = [task.result(timeout=60) for task in tasks]
     assert [sum(won) for won in zip(*results, strict=True)] == [1] * len(rounds)
     expected = [marks[won.index(True)] for won in zip(*results, strict=True)]
@@ -168,7 +168,19 @@ def test_delete_prefix_takes_a_folder_whole(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/./b", "a/", ".hidden", "a/.b", "a\\b", "a\0b"],
+    [
+        "",
+        "/etc/passwd",
+        "../x",
+        "a/../../x",
+        "a//b",
+        "a/./b",
+        "a/",
+        ".hidden",
+        "a/.b",
+        "a\\b",
+        "a\0b",
+    ],
 )
 def test_no_path_leaves_the_store(store: Store, path: str) -> None:
     for attempt in (

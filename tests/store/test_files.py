@@ -56,12 +56,11 @@ def test_a_killed_writer_leaves_nothing_to_be_seen(file_store: Store, tmp_path: 
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     arguments = [sys.executable, "-c", WRITER, str(root_of(file_store)), str(pipe)]
-    with subprocess.Popen(arguments) as writer:
-        with pipe.open("wb") as content:
-            content.write(b"x" * 1_000_000)
-            content.flush()
-            writer.send_signal(signal.SIGKILL)
-            writer.wait(timeout=20)
+    with subprocess.Popen(arguments) as writer, pipe.open("wb") as content:
+        content.write(b"x" * 1_000_000)
+        content.flush()
+        writer.send_signal(signal.SIGKILL)
+        writer.wait(timeout=20)
     assert list(file_store.list()) == []
     assert len(everything_in(file_store)) == 1, "the remains are there"
     file_store.delete_prefix("a")

@@ -54,15 +54,31 @@ def test_every_path_is_read_back(
     assert all(len(os.fsencode(part)) <= 200 for part in path.split("/"))
 
 
-@pytest.mark.parametrize("name", ["users", "public.users", "ci_builds", "a-b", "_x", "0", "a.b-c_d"])
+@pytest.mark.parametrize(
+    "name", ["users", "public.users", "ci_builds", "a-b", "_x", "0", "a.b-c_d"]
+)
 def test_plain_names_stay(name: str) -> None:
     assert layout.table_slug(name) == name
 
 
-ODD = ["Users", "USERS", "users ", "users/", "../users", "Üsers", "üsers", "a b", "a/b", "a_b", "a\tb"]
+ODD = [
+    "Users",
+    "USERS",
+    "users ",
+    "users/",
+    "../users",
+    "Üsers",
+    "üsers",
+    "a b",
+    "a/b",
+    "a_b",
+    "a\tb",
+]
 
 
-@pytest.mark.parametrize("name", ["Users", "..", ".", "", "-x", "a--b", "x" * 101, "a/b", "名前", "\ud800"])
+@pytest.mark.parametrize(
+    "name", ["Users", "..", ".", "", "-x", "a--b", "x" * 101, "a/b", "名前", "\ud800"]
+)
 def test_odd_names_carry_a_hash(name: str) -> None:
     slug = layout.table_slug(name)
     assert "--" in slug and layout.check_path(slug) == slug and "/" not in slug
@@ -79,19 +95,23 @@ def test_slugs_differ_where_names_do(names: list[str]) -> None:
     assert len({layout.table_slug(name) for name in names}) == len(names)
 
 
+START_FOLDER = "initial_load_start_20261119t055600.123456z"
+FILE = "20261119t060102.000003z_users_7.parquet"
+
+
 @pytest.mark.parametrize(
     "path",
     [
         "processed/backfill/users/export.parquet",
-        "staging/other/users/initial_load_start_20261119t055600.123456z"
-        "/20261119t060102.000003z_users_7.parquet",
-        "staging/backfill/users/initial_load_start_20261119t055600.123456z"
-        "/20261119t060102.000003z_others_7.parquet",
-        "staging/backfill/users/initial_load_start_20261399t055600.123456z"
-        "/20261119t060102.000003z_users_7.parquet",
+        f"staging/other/users/{START_FOLDER}/{FILE}",
+        f"elsewhere/backfill/users/{START_FOLDER}/{FILE}",
+        f"staging/backfill/others/{START_FOLDER}/{FILE}",
+        f"staging/backfill/users/{START_FOLDER}/{FILE}.tmp",
+        f"staging/backfill/users/{START_FOLDER.replace('1119', '1399')}/{FILE}",
     ],
 )
 def test_others_files_are_not_ours(path: str) -> None:
+    assert layout.parse_path(f"staging/backfill/users/{START_FOLDER}/{FILE}") is not None
     assert layout.parse_path(path) is None
 
 

@@ -55,8 +55,9 @@ def strict(moto: str) -> Iterator[str]:
     """moto, while it knows no user at all."""
 
     def after(count: str) -> None:
-        with urlopen(Request(f"{moto}/moto-api/reset-auth", count.encode(), method="POST")):  # noqa: S310
-            pass
+        kind = {"Content-Type": "text/plain"}
+        request = Request(f"{moto}/moto-api/reset-auth", count.encode(), kind)  # noqa: S310
+        urlopen(request).close()  # noqa: S310
 
     after("0")
     try:
@@ -68,11 +69,11 @@ def strict(moto: str) -> Iterator[str]:
 def test_a_footer_costs_one_request_for_the_tail(
     s3_store: Store, tmp_path: Path, fetched: list[int]
 ) -> None:
-    table = pa.table({f"c{number}": pa.array(range(1_000_000)) for number in range(4)})
+    table = pa.table({f"c{number}": pa.array(range(200_000)) for number in range(4)})
     pq.write_table(table, tmp_path / "t.parquet", compression="none", use_dictionary=False)
     s3_store.put("a/t.parquet", tmp_path / "t.parquet")
     file = next(s3_store.list("a"))
-    assert file.bytes > 30 * MEGABYTE
+    assert file.bytes > 5 * MEGABYTE
     assert read_schema(s3_store, file).names == ("c0", "c1", "c2", "c3")
     assert fetched == [64 * 1024]
 
@@ -92,12 +93,12 @@ def test_one_column_is_read_without_the_others(
 def test_an_upload_stays_out_of_memory(moto: str, tmp_path: Path) -> None:
     big = tmp_path / "big"
     with big.open("wb") as file:
-        file.truncate(256 * MEGABYTE)
+        file.truncate(160 * MEGABYTE)
     run = [sys.executable, "-c", UPLOADER, moto, str(big)]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=200)
-    assert int(done.stdout) < 100 * 1024, "KB"
+    assert int(done.stdout) < 80 * 1024, "KB"
     store = Store(places.s3(moto, "memory"))
-    assert {file.path: file.bytes for file in store.list()}["a/big"] == 256 * MEGABYTE
+    assert {file.path: file.bytes for file in store.list()}["a/big"] == 160 * MEGABYTE
     store.delete_prefix("a")
 
 
@@ -143,16 +144,17 @@ ATTEMPTS: list[Callable[[Store], object]] = [
     lambda store: store.delete_prefix("staging"),
     lambda store: store.read("staging/credentials/403"),
 ]
+NAMES = ["put", "create", "list", "delete_prefix", "read"]
 
 
-@pytest.mark.parametrize("attempt", ATTEMPTS)
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=NAMES)
 def test_a_missing_bucket_is_named(moto: str, attempt: Callable[[Store], object]) -> None:
     with pytest.raises(StoreRefused, match="there is no bucket no-such-bucket") as caught:
         attempt(Store(places.s3(moto, bucket="no-such-bucket")))
     assert "create the bucket no-such-bucket" in str(caught.value.remedy)
 
 
-@pytest.mark.parametrize("attempt", ATTEMPTS)
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=NAMES)
 def test_unknown_credentials(strict: str, attempt: Callable[[Store], object]) -> None:
     with pytest.raises(StoreRefused, match="does not accept our credentials") as caught:
         attempt(Store(places.s3(strict)))
@@ -161,7 +163,7 @@ def test_unknown_credentials(strict: str, attempt: Callable[[Store], object]) ->
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("attempt", ATTEMPTS)
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=NAMES)
 def test_a_wrong_secret(versitygw: str, attempt: Callable[[Store], object]) -> None:
     with pytest.raises(StoreRefused, match="does not accept our credentials"):
         attempt(Store(places.s3(versitygw, secret="wrong")))

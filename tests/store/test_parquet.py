@@ -18,7 +18,10 @@ from backhaul.store.store import Store
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 PATH = processed_path(chunk_path("backfill", "users", AT, AT, "1"))
 SCHEMA = TableSchema(
-    (Column("id", "bigint", nullable=False, source_type="bigint"), Column("größe", "decimal(12,2)")),
+    (
+        Column("id", "bigint", nullable=False, source_type="bigint"),
+        Column("größe", "decimal(12,2)"),
+    ),
     Key(("id",)),
 )
 
@@ -96,12 +99,12 @@ BROKEN = {
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
 def test_a_broken_file_is_named_with_its_remedy(store: Store, broken: bytes) -> None:
     store.put(PATH, broken)
-    with pytest.raises(FileCorrupt, match="users_1.parquet") as caught:
+    with pytest.raises(FileCorrupt, match=r"users_1\.parquet") as caught:
         read_schema(store, PATH)
     assert "move it away" in str(caught.value.remedy)
     assert "backhaul extract users --full" in str(caught.value.remedy)
 
 
 def test_a_missing_file_is_not_a_corrupt_one(store: Store) -> None:
-    with pytest.raises(StoreRefused, match="users_1.parquet"):
+    with pytest.raises(StoreRefused, match=r"users_1\.parquet"):
         read_schema(store, PATH)

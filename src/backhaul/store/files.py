@@ -17,8 +17,6 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
-import pyarrow as pa
-
 from backhaul.errors import BackhaulError, StoreRefused, StoreUnavailable
 from backhaul.store.adapter import Stored
 
@@ -61,6 +59,9 @@ class Files:
             return (self._root / path).read_bytes()
 
     def open(self, path: str, size: int | None) -> Any:  # noqa: ARG002
+        # Takes long to import, and only readers need it.
+        import pyarrow as pa
+
         with self._explained("read", path):
             return pa.OSFile(str(self._root / path), "rb")
 
