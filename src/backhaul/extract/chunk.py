@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -191,8 +191,9 @@ def _publish(
     records = [
         _put(claim, context, file, path, uploaded) for file, path in _destinations(claim, files)
     ]
+    records[0] = replace(records[0], replaced=dict(replaced))
     failpoint("chunk.put")
-    claim.record(records, replaced)
+    claim.record(*records)
     failpoint("chunk.recorded")
 
 
@@ -212,14 +213,15 @@ def _destinations(
 def _put(
     claim: Claim, context: ChunkContext, file: LocalFile, path: str | None, uploaded: datetime
 ) -> ChunkRecord:
+    size, checksum = file.bytes, file.checksum()
     if path is not None:
-        context.store.put(path, file.path)
+        context.store.put(path, file.path, take=True)
     return ChunkRecord(
         upload_date=uploaded,
         upload_file_name=path,
         chunk_row_count=file.rows,
-        bytes=file.bytes if path else 0,
-        checksum=file.checksum() if path else None,
+        bytes=size if path else 0,
+        checksum=checksum if path else None,
         last_extracted_id=file.last_key,
         max_id=claim.export.max_id,
         snapshot_lsn=context.snapshot.lsn,

@@ -10,7 +10,6 @@ from backhaul.extract.spec import ReadSpec
 from backhaul.extract.survey import TableSurvey
 from backhaul.postgres.catalog import LeafFacts
 from backhaul.postgres.partition import ChunkPlan, Range, TableStats, block_chunks, key_chunks
-from backhaul.postgres.sql import KeyColumn
 
 # A chunk of fewer rows costs more in files than it gains in parallel reading.
 WORTH_A_LANE = 500_000
@@ -47,8 +46,8 @@ def _cut_leaf(
 ) -> Sequence[ChunkPlan]:
     relation = None if leaf.relation == survey.entry.relation else leaf.relation
     stats = leaf.stats
-    if stats is None or not spec.chunk_key:
-        return (ChunkPlan(relation, Range(), max(0, stats.rows) if stats else 0),)
+    if not spec.chunk_key:
+        return (ChunkPlan(relation, Range(), stats.estimated_rows),)
     if spec.chunk_key == (CTID,):
         return block_chunks(relation, stats, target)
     return key_chunks(relation, spec.chunk_key, stats, target)
@@ -59,13 +58,9 @@ def _cut_query(survey: TableSurvey, spec: ReadSpec, lanes: int) -> tuple[ChunkPl
     whole = (ChunkPlan(None, Range(), rows),)
     if not spec.chunk_key:
         return whole
-    stats = survey.stats or TableStats(rows, 0, 0)
-    return key_chunks(None, _as_keys(spec), stats, target_rows(spec, rows, lanes)) or whole
-
-
-def _as_keys(spec: ReadSpec) -> tuple[KeyColumn, ...]:
-    return spec.chunk_key
+    stats = survey.stats or TableStats(rows)
+    return key_chunks(None, spec.chunk_key, stats, target_rows(spec, rows, lanes)) or whole
 
 
 def _rows(leaves: Sequence[LeafFacts]) -> int:
-    return sum(max(0, leaf.stats.rows) for leaf in leaves if leaf.stats is not None)
+    return sum(leaf.stats.estimated_rows for leaf in leaves)

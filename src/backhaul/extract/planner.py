@@ -12,7 +12,7 @@ from datetime import datetime
 from backhaul.clock import Clock
 from backhaul.errors import BackhaulError
 from backhaul.extract import assemble, survey
-from backhaul.extract.assemble import Circumstances, TableCase
+from backhaul.extract.case import Circumstances, TableCase
 from backhaul.extract.plan import TablePlan
 from backhaul.extract.recipe import by_blocks, keys_spec, rows_spec, wants_blocks
 from backhaul.extract.selection import Selection, by_source, choose, expand, refuse_collisions

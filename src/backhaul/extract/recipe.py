@@ -69,8 +69,7 @@ def wants_blocks(survey: TableSurvey, spec: ReadSpec) -> bool:
     if entry.chunk_by == "blocks" or not spec.chunk_key:
         return True
     return any(
-        leaf.stats is not None
-        and leaf.stats.bytes >= SMALL_BYTES
+        leaf.stats.bytes >= SMALL_BYTES
         and leaf.stats.correlation is not None
         and abs(leaf.stats.correlation) < GOOD_CORRELATION
         for leaf in survey.leaves

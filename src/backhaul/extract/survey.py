@@ -152,7 +152,7 @@ def with_stats(
     wanted = {
         leaf.relation: keys[name]
         for name, survey in surveys.items()
-        if name in keys
+        if keys.get(name)
         for leaf in survey.leaves
     }
     if not wanted:

@@ -44,6 +44,7 @@ class ClaimedExport:
     initial_load_start_date: datetime
     folder: str
     fingerprint: str
+    max_id: str | None
     spec: dict[str, Any]
 
 
@@ -68,14 +69,17 @@ class Claim:
         with translated(f"check {self._about}"):
             return self._connection.execute(_STILL_OURS, self._where).fetchone() is not None
 
-    def record(self, record: ChunkRecord) -> bool:
-        """The chunk's file is in the store: write its row. False: refused, another run has it."""
+    def record(self, *records: ChunkRecord) -> bool:
+        """The chunk's files are in the store: write their rows. False: refused, another run has it.
+
+        One file, unless the chunk had more rows than a file may have and no key to split it by.
+        """
         with translated(f"record {self._about}"):
             if not self.still_ours():
                 return False
             # A savepoint: when the database refuses the row, the claim is still there to be failed.
             with self._connection.transaction():
-                self._write(record)
+                self._write(records)
             self._connection.commit()
         return True
 
@@ -100,14 +104,19 @@ class Claim:
                 self._connection.execute(_MARK_EXPORT_FAILED, values)
             self._connection.commit()
 
-    def _write(self, record: ChunkRecord) -> None:
-        chunk = {
-            "export_id": self.export.id,
-            "chunk_number": self.chunk.number,
-            "range": self.chunk.range,
+    def _write(self, records: Sequence[ChunkRecord]) -> None:
+        for part, record in enumerate(records, start=1):
+            number = self.chunk.number if len(records) == 1 else f"{self.chunk.number}.{part}"
+            chunk = {
+                "export_id": self.export.id,
+                "chunk_number": number,
+                "range": self.chunk.range,
+            }
+            metadata.write(self._connection, self.export.kind, chunk, record)
+        counts = {
+            "row_count": sum(record.chunk_row_count for record in records),
+            "bytes": sum(record.bytes for record in records),
         }
-        metadata.write(self._connection, self.export.kind, chunk, record)
-        counts = {"row_count": record.chunk_row_count, "bytes": record.bytes}
         self._connection.execute(_MARK_DONE, {**self._where, **counts})
 
     def _add(self, number: str, span: Json, estimated_rows: int) -> None:
@@ -244,7 +253,7 @@ _LEFT = f"SELECT 1 FROM {_OPEN_EXPORTS} LIMIT 1".encode()
 
 _EXPORT = b"""
     SELECT id, table_name, source_name, database_name, kind, initial_load_start_date, folder,
-           fingerprint, spec
+           fingerprint, max_id, spec
     FROM exports WHERE id = %s
 """
 

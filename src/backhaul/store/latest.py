@@ -22,17 +22,25 @@ def latest_processed(store: Store, table: str) -> Stored | None:
     return _newest(store, prefixes).get(table_slug(table))
 
 
-def latest_files(store: Store, area: str = PROCESSED) -> dict[str, Stored]:
-    """The newest file of every table at once, by `table_slug`: one listing however many tables."""
-    return _newest(store, [f"{area}/{kind}" for kind in ROW_KINDS])
+def latest_files(
+    store: Store, area: str = PROCESSED, *, without: Iterable[str] = ()
+) -> dict[str, Stored]:
+    """The newest file of every table at once, by `table_slug`: one listing however many tables.
+
+    `without`: folders that do not count, as those of exports that are not complete.
+    """
+    left_out = tuple(f"{folder}/" for folder in without)
+    return _newest(store, [f"{area}/{kind}" for kind in ROW_KINDS], left_out)
 
 
-def _newest(store: Store, prefixes: Iterable[str]) -> dict[str, Stored]:
+def _newest(
+    store: Store, prefixes: Iterable[str], left_out: tuple[str, ...] = ()
+) -> dict[str, Stored]:
     newest: dict[str, tuple[datetime, Stored]] = {}
     for prefix in prefixes:
         for file in store.list(prefix):
             parts = file.path.split("/")
-            if len(parts) < 4 or not file.path.endswith(_SUFFIX):
+            if len(parts) < 4 or not file.path.endswith(_SUFFIX) or file.path.startswith(left_out):
                 continue
             at, table = _written_at(file), parts[2]
             if table not in newest or at >= newest[table][0]:
