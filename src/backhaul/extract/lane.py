@@ -25,6 +25,11 @@ from backhaul.store.store import Store
 # Within a lane a lost connection is tried again under the same snapshot, as long as its holder lives.
 RECONNECT_AFTER_SECONDS = (0.5, 3.0)
 LAG_POLL_SECONDS = 1.0
+_LAG = """
+    SELECT CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
+                ELSE coalesce(extract(epoch FROM
+                    clock_timestamp() - pg_last_xact_replay_timestamp()), 0) END::float8
+"""
 LAG_PATIENCE_SECONDS = 600.0
 
 
@@ -141,7 +146,7 @@ class _Lane:
         if limit is None:
             return
         give_up = time.monotonic() + LAG_PATIENCE_SECONDS
-        while reader.replica_lag_seconds() > limit and time.monotonic() < give_up:
+        while reader.fetch_rows(_LAG)[0][0] > limit and time.monotonic() < give_up:
             time.sleep(LAG_POLL_SECONDS)
 
     def _hang_up(self) -> None:

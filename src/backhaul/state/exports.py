@@ -69,6 +69,13 @@ class Exports:
             remedy="run the command again",
         )
 
+    def try_again(self, run_id: str, export_ids: Sequence[int]) -> None:
+        """Take the marks of failure off, so that this run's lanes claim those chunks once more."""
+        values = {"run_id": run_id, "ids": list(export_ids)}
+        with translated("try failed chunks again"), self._engine.begin() as connection:
+            connection.execute(queries.CLEAR_EXPORTS, values)
+            connection.execute(queries.CLEAR_CHUNKS, values)
+
     def discard(self, export_id: int) -> None:
         """Give an unfinished export up; the caller has deleted its staged files."""
         with translated(f"discard export {export_id}"), self._engine.begin() as connection:

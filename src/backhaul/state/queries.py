@@ -74,6 +74,16 @@ PROGRESS = text("""
     ORDER BY e.id
 """)
 
+CLEAR_EXPORTS = text("""
+    UPDATE exports SET error = NULL
+    WHERE run_id = :run_id AND id = ANY(:ids) AND status = 'running'
+""")
+
+CLEAR_CHUNKS = text("""
+    UPDATE export_chunks SET failed_run = NULL
+    WHERE export_id = ANY(:ids) AND status = 'waiting' AND failed_run = :run_id
+""")
+
 TAKE = text("""
     SELECT CAST(run_id AS text) FROM exports WHERE id = :id AND status = 'running' FOR UPDATE
 """)
