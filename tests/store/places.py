@@ -17,6 +17,7 @@ import pytest
 from pydantic import SecretStr
 
 from backhaul.store.location import Location
+from tests.store.gcs_front import in_front_of
 
 BUCKET = "backhaul-tests"
 ACCESS, SECRET = "tester", "tester-secret"
@@ -62,8 +63,9 @@ def running_fake_gcs() -> Iterator[str]:
         endpoint = f"http://127.0.0.1:{port}"
         body = f'{{"name": "{BUCKET}"}}'.encode()
         kind = {"Content-Type": "application/json"}
-        with urlopen(Request(f"{endpoint}/storage/v1/b?project=tests", body, kind)):  # noqa: S310
-            yield endpoint
+        urlopen(Request(f"{endpoint}/storage/v1/b?project=tests", body, kind)).close()  # noqa: S310
+        with in_front_of(port) as front:
+            yield front
 
 
 def make_bucket(endpoint: str) -> None:
