@@ -15,12 +15,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from backhaul.findings import Place
-from backhaul.project.settings import Duration, Names, RangePolicy, Settings
+from backhaul.project.settings import Duration, Names, RangePolicy, Settings, null_is_a_word
 from backhaul.schema.model import Relation
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class TableSettings(Settings):
     resume_within: Duration | None = None
     advanced_metadata: bool | None = None
     numeric: NumericPolicy | None = None
-    out_of_range: RangePolicy | None = None
+    out_of_range: Annotated[RangePolicy | None, BeforeValidator(null_is_a_word)] = None
 
 
 @dataclass(frozen=True)

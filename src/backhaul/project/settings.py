@@ -66,7 +66,7 @@ def _one_or_many(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-def _null_is_a_word(value: Any) -> Any:
+def null_is_a_word(value: Any) -> Any:
     # `out_of_range: null` is how anyone would write it, and YAML reads it as nothing.
     return "null" if value is None else value
 
@@ -83,6 +83,6 @@ Names = Annotated[
 ]
 RangePolicy = Annotated[
     Literal["null", "text"],
-    BeforeValidator(_null_is_a_word),
+    BeforeValidator(null_is_a_word),
     WithJsonSchema({"enum": ["null", "text", None]}),
 ]

@@ -25,8 +25,8 @@ from backhaul.findings import Finding, Level, Place
 # What stands for a value that could not be had: whatever a model says of it is not worth telling.
 UNSET = "\ue000unset\ue000"
 _EXPRESSION = re.compile(
-    r"""\{\{((?:[^"'\n}]|"[^"\n]{0,500}"|'[^'\n]{0,500}'|\}(?!\})){0,500}?)\}\}"""
-    r"""|\{\{([^\n]{0,500}?)\}\}"""
+    r"""\{\{(?!\{)((?:[^"'\n}]|"[^"\n]{0,500}"|'[^'\n]{0,500}'|\}(?!\})){0,500}?)\}\}"""
+    r"""|\{\{(?!\{)([^\n]{0,500}?)\}\}"""
 )
 _REMEDY = (
     'templates are {{ env("NAME") }} and {{ env("NAME", "default") }}; {{ "{{" }} writes two braces'

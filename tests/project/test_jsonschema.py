@@ -1,0 +1,104 @@
+"""Do editors accept what the loader accepts, and refuse what it refuses?"""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from backhaul.project.connections import CONNECTION_KEYS
+from backhaul.project.document import read_text
+from backhaul.project.gitlab import GitlabSettings
+from backhaul.project.jsonschema import json_schema
+from backhaul.project.loader import MANIFEST_KEYS, PROJECT_KEYS
+from backhaul.project.manifest import TableSettings
+from backhaul.project.models import ExtractSettings
+from tests.project.test_gitlab import INFO, TABLES
+
+# A library that the tests' fake S3 brings along; nothing of ours imports it.
+Draft202012Validator = pytest.importorskip("jsonschema").Draft202012Validator
+PROJECT = Draft202012Validator(json_schema("project"))
+MANIFEST = Draft202012Validator(json_schema("manifest"))
+
+
+def plain(text: str) -> Any:
+    document, findings = read_text(dedent(text), "f.yml")
+    assert document is not None
+    assert not findings
+    return document.root.plain()
+
+
+def test_the_schemas_are_schemas() -> None:
+    for kind in (PROJECT, MANIFEST):
+        Draft202012Validator.check_schema(kind.schema)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connections: [{name: a, url: 'postgresql://h/d'}]",
+        "connections: {a: {host: h, port: 5, database: d, pass_path: p, options: {sslsni: 1}}}",
+        "connections: {a: {host: h, port: '{{ env(\"P\") }}', database: d}}",
+        "extract: {overlap: 30m, chunk_rows: 5, window_cap: 90, out_of_range: null}",
+        "x-mine: {anything: [1]}",
+    ],
+)
+def test_projects_that_are_right(text: str) -> None:
+    value = plain(text)
+    if "options" in text:
+        value["connections"]["a"]["options"] = {"sslsni": "1"}
+    assert [error.message for error in PROJECT.iter_errors(value)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "conections: {}",
+        "connections: [{host: h}]",
+        "connections: {a: {hots: h}}",
+        "connections: {a: {adapter: oracle}}",
+        "extract: {chunk_rows: 0}",
+        "extract: {numeric: decimal}",
+        "lake: 5",
+    ],
+)
+def test_projects_that_are_wrong(text: str) -> None:
+    assert not PROJECT.is_valid(plain(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tables: {a: , b: {key: id, exclude: [x], out_of_range: null}}",
+        TABLES,
+        INFO,
+        "connection_info: {host: H, database: D}",
+    ],
+)
+def test_manifests_that_are_right(text: str) -> None:
+    assert [error.message for error in MANIFEST.iter_errors(plain(text))] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["table: {}", "tables: {a: {kye: id}}", "tables: {a: {chunk_rows: x}}"]
+)
+def test_manifests_that_are_wrong(text: str) -> None:
+    assert not MANIFEST.is_valid(plain(text))
+
+
+def test_every_setting_is_there() -> None:
+    project, manifest = json_schema("project"), json_schema("manifest")
+    assert set(project["properties"]) == set(PROJECT_KEYS)
+    assert set(manifest["properties"]) == set(MANIFEST_KEYS)
+    connection = project["properties"]["connections"]["oneOf"][1]["additionalProperties"]
+    assert set(CONNECTION_KEYS) < set(connection["properties"])
+    own, gitlab, _ = manifest["properties"]["tables"]["additionalProperties"]["anyOf"]
+    assert set(own["properties"]) == set(TableSettings.keys())
+    assert set(gitlab["properties"]) == set(GitlabSettings.keys())
+    assert set(project["properties"]["extract"]["properties"]) == set(ExtractSettings.keys())
+
+
+def test_defaults_are_written_as_users_write_them() -> None:
+    extract = json_schema("project")["properties"]["extract"]["properties"]
+    assert extract["overlap"]["default"] == "1800s"
