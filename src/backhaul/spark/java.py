@@ -88,8 +88,8 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     if given := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(given)
-    for folder in environ.get("PATH", "").split(os.pathsep):
-        program = Path(folder or ".") / "java"
+    for entry in environ.get("PATH", "").split(os.pathsep):
+        program = Path(entry or ".") / "java"
         if os.access(program, os.X_OK) and program.is_file():
             yield "PATH", _home_of(program)
     for parent in map(Path, INSTALL_FOLDERS):

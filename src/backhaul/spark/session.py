@@ -10,6 +10,8 @@ import contextlib
 import os
 import re
 import shutil
+import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +25,8 @@ from backhaul.errors import (
     TransientError,
 )
 from backhaul.spark.gateway import LOOPBACK, in_environment, spark_environment
+from backhaul.spark.java import find_java
+from backhaul.spark.warm import archive_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -151,6 +155,7 @@ def _java_options(root: Path) -> list[str]:
     options = [
         f"-Dlog4j2.configurationFile={(root / 'log4j2.properties').as_uri()}",
         f"-Dderby.system.home={root}",
+        *archive_options(find_java()),
     ]
     return [f'"{option}"' if " " in option else option for option in options]
 
@@ -193,12 +198,23 @@ def _start(config: SparkConfig, settings: Mapping[str, str], root: Path) -> Spar
         begin = output.tell()
         try:
             launched = SparkConf(loadDefaults=False).setAll(visible)
-            gateway = launch_gateway(launched, {"stdout": output, "stderr": output})
-            return SparkSession(SparkContext(conf=conf, gateway=gateway))
+            launch: Any = launch_gateway
+            gateway = launch(launched, {"stdout": output, "stderr": output})
+            with _same_interrupt():
+                return SparkSession(SparkContext(conf=conf, gateway=gateway))
         except Exception as error:
             if gateway is not None:
                 _forget(gateway)
             raise _failure(config, log, begin, error) from error
+
+
+@contextlib.contextmanager
+def _same_interrupt() -> Iterator[None]:
+    """pyspark takes Ctrl-C for itself, and keeps it after the session is gone; commands need it."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
 
 
 def _forget(gateway: Any) -> None:
@@ -233,7 +249,9 @@ def _failure(config: SparkConfig, log: Path, begin: int, error: Exception) -> Ba
         )
     if re.search(r"UnsupportedClassVersion|Could not create the Java Virtual Machine", said):
         return JavaMissing(
-            "Java could not run Spark", remedy=f"use Java 17 or 21, see JAVA_HOME; {where}"
+            f"Java could not run Spark: {_last_line(said)}",
+            remedy="use Java 17 or 21 (JAVA_HOME), and options that it knows "
+            f"(`spark.driver.extraJavaOptions`); {where}",
         )
     if re.search(r"All masters are unresponsive|Failed to connect to master", said):
         return TransientError(
@@ -247,7 +265,7 @@ def _failure(config: SparkConfig, log: Path, begin: int, error: Exception) -> Ba
 
 
 def _last_line(said: str) -> str:
-    named = re.findall(r"^.*(?:Exception|Error)\b.*$", said, re.MULTILINE)
+    named = re.findall(r"^.*(?:Exception|Error|Unrecognized)\b.*$", said, re.MULTILINE)
     lines = named or said.strip().splitlines() or ["no reason given"]
     return " ".join(lines[-1].split())[:400]
 
@@ -266,7 +284,7 @@ def _connect(config: SparkConfig, name: str) -> SparkSession:
     for key, value in {**RUNTIME_SETTINGS, **config.conf}.items():
         builder = builder.config(key, str(value))
     try:
-        session: SparkSession = builder.getOrCreate()
+        session: Any = builder.getOrCreate()
         session.version  # noqa: B018 - the first call that reaches the server
     except Exception as error:
         raise TransientError(
@@ -274,7 +292,8 @@ def _connect(config: SparkConfig, name: str) -> SparkSession:
             f"{_last_line(str(error))}",
             remedy="start it, or set `spark.master` in backhaul.yml",
         ) from error
-    return session
+    remote: SparkSession = session
+    return remote
 
 
 def _without_token(url: str) -> str:
