@@ -161,11 +161,15 @@ def test_a_killed_lane_gives_its_chunk_to_one_that_waits(state: State) -> None:
 def test_a_waiting_lane_takes_the_pieces_that_another_makes(state: State) -> None:
     run = new_run()
     begin(state, run)
-    with open_queue(state, run, 0) as first, open_queue(state, run, 1, waits=True) as second:
-        with ThreadPoolExecutor(1) as pool, first.claim() as claim:
-            waiting = pool.submit(lambda: second.claim().__enter__())
-            taken(claim).split([{"low": ["1"]}, {"low": ["2"]}])
-            assert taken(waiting.result(30)).chunk.number == "1.1"
+    with (
+        open_queue(state, run, 0) as first,
+        open_queue(state, run, 1, waits=True) as second,
+        ThreadPoolExecutor(1) as pool,
+        first.claim() as claim,
+    ):
+        waiting = pool.submit(lambda: second.claim().__enter__())
+        taken(claim).split([{"low": ["1"]}, {"low": ["2"]}])
+        assert taken(waiting.result(30)).chunk.number == "1.1"
 
 
 def test_a_lane_is_held_once_and_its_second_attempt_waits_for_the_first(state: State) -> None:

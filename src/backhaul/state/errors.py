@@ -21,6 +21,7 @@ _REMEDIES = {
     "42501": "let the user of `state.url` own its database: ALTER DATABASE <name> OWNER TO <user>",
     "25006": "`state.url` names a standby or a read-only server; name the primary",
     "53100": "free space on the disk of the state's server, then run the command again",
+    "53200": "raise max_locks_per_transaction of the state's server, or export fewer tables at once",
     "53300": "raise max_connections of the state's server, or run fewer commands at once",
     "23505": "another command works on the same table; wait until it has ended",
     "55P03": "another command works on the same table; wait until it has ended",

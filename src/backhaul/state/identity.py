@@ -1,13 +1,14 @@
 """As whom does the embedded server run, given that PostgreSQL refuses to be root?
 
 As the caller, unless the caller is root (a container, mostly). Then as the owner of the server's
-folder, or as `nobody` where root owns that too. A project under /root is closed to everybody else,
+folder, or as `nobody` where that is root too or has no name. A project under /root is closed to everybody else,
 so the server keeps one right of root's, to pass through folders, and only where it needs it.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -64,9 +65,18 @@ def choose_identity(folder: Path, postgres: Path) -> ServerIdentity:
 
 def _owner(folder: Path) -> tuple[int, int]:
     status = folder.stat()
-    if status.st_uid == 0:
+    if status.st_uid == 0 or not _has_name(status.st_uid):
         return NOBODY, NOBODY
     return status.st_uid, status.st_gid or status.st_uid
+
+
+def _has_name(uid: int) -> bool:
+    """initdb refuses a user without one: a container's root sees such owners of mounted folders."""
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
 
 
 def _prefixes(uid: int, gid: int) -> list[tuple[str, ...]]:

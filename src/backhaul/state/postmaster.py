@@ -241,6 +241,8 @@ def _remedy(said: str) -> str:
         return "free space on the disk of the project folder, then run the command again"
     if "Read-only file system" in said:
         return "move the project to a folder that can be written, or set `state.url`"
+    if "could not look up effective user ID" in said:
+        return "give this user id a name in /etc/passwd, or set `state.url`"
     if "error while loading shared libraries" in said:
         return "install the library named above, or set `state.url` to a PostgreSQL of your own"
     return "put right what the log says, or set `state.url` to a PostgreSQL of your own"
