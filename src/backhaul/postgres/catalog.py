@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 
@@ -313,6 +313,6 @@ def _run(connection: Connection, name: str, **params: Any) -> list[tuple[Any, ..
 
 def _execute(connection: Connection, sql: str, subject: str) -> psycopg.Cursor[tuple[Any, ...]]:
     try:
-        return connection.execute(cast("LiteralString", sql))
+        return connection.execute(sql)
     except psycopg.Error as error:
         raise from_driver(error, subject) from error

@@ -66,6 +66,9 @@ _BY_STATE: dict[str, tuple[type[BackhaulError], str | None]] = {
     "XX": (ValueUnreadable, "the server reports damaged data; check its log"),
 }
 
+# ADBC's own words for bytes that it cannot turn into Arrow.
+_UNREADABLE = "ReadRecord failed"
+
 # libpq gives a refused login no SQLSTATE; these are the server's words in its default language.
 _LOGIN = {
     "authentication failed": PrivilegeMissing,
@@ -93,6 +96,8 @@ def _classify(state: str, said: str) -> tuple[type[BackhaulError], str | None]:
         if found := _BY_STATE.get(state[:length]):
             return found
     if not state:
+        if _UNREADABLE in said:
+            return ValueUnreadable, None
         for words, kind in _LOGIN.items():
             if words in said:
                 return kind, "check user, password and database of the connection"

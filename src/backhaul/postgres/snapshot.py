@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Any, LiteralString, Self, cast
+from typing import Any, Self
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -53,8 +53,8 @@ def connect(
     named = {"application_name": application_name} if application_name else {}
     try:
         connection: Connection = psycopg.connect(conninfo, autocommit=True, **named)  # type: ignore[arg-type]
-        connection.execute(_sql(session_settings(statement_timeout_ms, lock_timeout_ms)))
-        connection.execute(_sql(UNLIMITED))
+        connection.execute(session_settings(statement_timeout_ms, lock_timeout_ms))
+        connection.execute(UNLIMITED)
     except psycopg.Error as error:
         raise from_driver(error, "connection to the source") from error
     return connection
@@ -116,7 +116,7 @@ def _export(connection: Connection) -> SnapshotInfo:
 
 
 def _row(connection: Connection, statement: str) -> tuple[Any, ...]:
-    row = connection.execute(_sql(statement)).fetchone()
+    row = connection.execute(statement).fetchone()
     assert row is not None
     return row
 
@@ -126,7 +126,3 @@ def _lost() -> SnapshotLost:
         "the transaction that exported the snapshot is gone",
         remedy=SNAPSHOT_REMEDY,
     )
-
-
-def _sql(statement: str) -> LiteralString:
-    return cast("LiteralString", statement)

@@ -87,22 +87,22 @@ class Carrier:
 
 @dataclass(frozen=True)
 class _Way:
-    """`cast`: the type that the projection casts to; None: as it is."""
+    """`select`: the projection, with the column's name in the place of the brackets."""
 
     type: str
-    cast: str | None = None
+    select: str = "{}"
     arrow: Conversion = Conversion.KEEP
 
 
-_TEXT = _Way("string", "text")
+_TEXT = _Way("string", "{}::text")
 
 _WAYS: dict[str, _Way] = {
     "bool": _Way("boolean"),
     "int2": _Way("smallint"),
     "int4": _Way("int"),
     "int8": _Way("bigint"),
-    "oid": _Way("bigint", "bigint"),  # unsigned in Postgres, signed in ADBC
-    "xid8": _Way("decimal(20,0)", "text", Conversion.PARSE),
+    "oid": _Way("bigint", "{}::bigint"),  # unsigned in Postgres, signed in ADBC
+    "xid8": _Way("decimal(20,0)", "{}::text", Conversion.PARSE),
     "float4": _Way("float"),
     "float8": _Way("double"),
     "text": _Way("string"),
@@ -112,12 +112,15 @@ _WAYS: dict[str, _Way] = {
     "json": _Way("string"),
     "jsonb": _Way("string"),
     "bytea": _Way("binary"),
-    "date": _Way("date", None, Conversion.RANGE),
-    "timestamp": _Way("timestamp_ntz", None, Conversion.RANGE),
-    "timestamptz": _Way("timestamp", None, Conversion.RANGE),
+    "inet": _Way("string", "pg_catalog.inet_out({})::text"),  # a cast adds /32 to every host
+    "date": _Way("date", "{}", Conversion.RANGE),
+    "timestamp": _Way("timestamp_ntz", "{}", Conversion.RANGE),
+    "timestamptz": _Way("timestamp", "{}", Conversion.RANGE),
 }
 
-# Arrays whose elements ADBC carries as themselves; the others' are cast.
+# Arrays whose elements ADBC carries as themselves, or that a cast turns into plain text quickly. All
+# others go through Postgres's rendering of the whole array: some types (inet, char) have a cast to
+# text that is not how they print.
 _LIST_CASTS = {
     "bool": "boolean[]",
     "int2": "smallint[]",
@@ -130,6 +133,7 @@ _LIST_CASTS = {
     "date": "date[]",
     "timestamp": "timestamp[]",
     "timestamptz": "timestamptz[]",
+    **dict.fromkeys(("text", "varchar", "numeric", "uuid", "json", "jsonb"), "text[]"),
 }
 
 
@@ -139,26 +143,26 @@ def carrier(attribute: Attribute, policy: TypePolicy) -> Carrier:
         return _list_carrier(attribute, policy)
     way = _way(attribute.base, attribute.typmod, policy)
     name = quote_name(attribute.name)
-    select = f"{name}::{way.cast}" if way.cast else name
-    return Carrier(_column(attribute, way.type), select, None, way.arrow)
+    return Carrier(_column(attribute, way.type), way.select.format(name), None, way.arrow)
 
 
 def _list_carrier(attribute: Attribute, policy: TypePolicy) -> Carrier:
     """A list, unless the array was declared with several dimensions.
 
     Postgres holds an array of any shape in any array column, whatever was declared; a list has one
-    dimension, so another shape is NULL and counted, or the column is text.
+    dimension, so another shape is NULL and counted, or the column is text. The slice `[:]` numbers
+    the elements from 1: ADBC fails on an array that begins elsewhere.
     """
     element = attribute.element or ""
     name = quote_name(attribute.name)
     if attribute.dimensions > 1 or policy.out_of_range == "text":
         return Carrier(_column(attribute, "string"), f"{name}::text")
     way = _way(element, attribute.typmod, policy)
-    cast = _LIST_CASTS.get(element, "text[]")
+    cast = _LIST_CASTS.get(element, "text::text[]")
     several = f"array_ndims({name}) > 1"
     return Carrier(
         _column(attribute, f"array<{way.type}>"),
-        f"CASE WHEN {several} THEN NULL ELSE {name}::{cast} END",
+        f"CASE WHEN {several} THEN NULL ELSE {name}[:]::{cast} END",
         several,
         way.arrow,
     )
@@ -177,11 +181,11 @@ def _numeric(typmod: int, policy: TypePolicy) -> _Way:
     declared = numeric_shape(typmod)
     if declared is None:
         as_double = policy.numeric == "double"
-        return _Way("double", "text", Conversion.PARSE) if as_double else _TEXT
+        return _Way("double", "{}::text", Conversion.PARSE) if as_double else _TEXT
     if policy.out_of_range == "text":
         return _TEXT
     precision, scale = declared
-    return _Way(f"decimal({precision},{scale})", "text", Conversion.PARSE)
+    return _Way(f"decimal({precision},{scale})", "{}::text", Conversion.PARSE)
 
 
 def numeric_shape(typmod: int) -> tuple[int, int] | None:
