@@ -50,6 +50,12 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.fixture(params=["moto", pytest.param("versitygw", marks=pytest.mark.all)])
+def versitygw_or_moto(request: pytest.FixtureRequest) -> str:
+    endpoint: str = request.getfixturevalue(request.param)
+    return endpoint
+
+
 @pytest.fixture
 def strict(moto: str) -> Iterator[str]:
     """moto, while it knows no user at all."""
@@ -160,6 +166,31 @@ def test_unknown_credentials(strict: str, attempt: Callable[[Store], object]) ->
         attempt(Store(places.s3(strict)))
     assert "store.secret_access_key" in str(caught.value.remedy)
     assert places.SECRET not in str(caught.value)
+
+
+def test_the_projects_own_settings_beat_the_environment(
+    versitygw_or_moto: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = f"http://127.0.0.1:{places.free_port()}"
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "other")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-other-keys")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", away)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", away)
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    store = Store(places.s3(versitygw_or_moto, "environment"))
+    store.put("a", b"x")
+    assert store.read("a") == b"x"
+
+
+def test_the_environments_keys_serve_where_none_are_set(
+    versitygw_or_moto: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", places.ACCESS)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", places.SECRET)
+    bare = Location("s3", places.BUCKET, "environment", versitygw_or_moto, places.REGION)
+    Store(bare).put("b", b"x")
+    assert Store(bare).read("b") == b"x"
 
 
 @pytest.mark.all

@@ -9,11 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backhaul.errors import FileCorrupt, StoreRefused
+from backhaul.errors import FileCorrupt, StoreRefused, StoreUnavailable
 from backhaul.schema.model import Column, Key, TableSchema
+from backhaul.store import objects
 from backhaul.store.layout import chunk_path, processed_path
 from backhaul.store.parquet import read_schema, schema_metadata, spark_type
 from backhaul.store.store import Store
+from tests.store import places
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 PATH = processed_path(chunk_path("backfill", "users", AT, AT, "1"))
@@ -108,3 +110,14 @@ def test_a_broken_file_is_named_with_its_remedy(store: Store, broken: bytes) -> 
 def test_a_missing_file_is_not_a_corrupt_one(store: Store) -> None:
     with pytest.raises(StoreRefused, match=r"users_1\.parquet"):
         read_schema(store, PATH)
+
+
+def test_a_store_that_goes_away_says_nothing_about_the_file(
+    s3_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(objects._RETRY, "max_retries", 0)
+    s3_store.put(PATH, GOOD)
+    file = next(s3_store.list())
+    away = Store(places.s3(f"http://127.0.0.1:{places.free_port()}", s3_store.location.prefix))
+    with pytest.raises(StoreUnavailable):
+        read_schema(away, file)

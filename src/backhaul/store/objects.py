@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -21,6 +21,9 @@ from backhaul.store.layout import is_hidden
 from backhaul.store.location import Location
 from backhaul.store.refusal import bucket_missing, explain
 from backhaul.store.remote_file import RemoteFile
+
+if TYPE_CHECKING:
+    from obstore.store import S3Credential
 
 # Up to this size one request carries the file; above it, parts do, a few at a time in memory.
 _PART_BYTES = 8 * 1024 * 1024
@@ -190,19 +193,33 @@ class Objects:
 def _s3(location: Location) -> S3Store:
     config: dict[str, Any] = {"copy_if_not_exists": "multipart", **location.options}
     if location.endpoint:
-        config["endpoint"] = location.endpoint
+        # Under this name, because AWS_ENDPOINT_URL_S3 of the environment beats `endpoint`.
+        config["aws_endpoint_url_s3"] = location.endpoint
     if location.region:
         config["region"] = location.region
-    if location.access_key_id and location.secret_access_key:
-        config["access_key_id"] = location.access_key_id.get_secret_value()
-        config["secret_access_key"] = location.secret_access_key.get_secret_value()
     return S3Store(
         location.root,
         prefix=location.prefix or None,
         config=config,  # type: ignore[arg-type]  # the user's options are checked by obstore
         client_options=_client(location),
         retry_config=_RETRY,
+        credential_provider=_own_keys(location),
     )
+
+
+def _own_keys(location: Location) -> Callable[[], S3Credential] | None:
+    """The keys of the project's own; as plain options they would be mixed with an AWS_SESSION_TOKEN
+    that the environment has for other keys."""
+    key, secret = location.access_key_id, location.secret_access_key
+    if key is None or secret is None:
+        return None
+    credential: S3Credential = {
+        "access_key_id": key.get_secret_value(),
+        "secret_access_key": secret.get_secret_value(),
+        "token": location.options.get("session_token"),
+        "expires_at": None,
+    }
+    return lambda: credential
 
 
 def _gcs(location: Location) -> GCSStore:

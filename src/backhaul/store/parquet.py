@@ -93,7 +93,8 @@ def _nested(kind: Any) -> str | None:
 
 def _corrupt(store: Store, path: str, error: Exception) -> FileCorrupt:
     parsed = parse_path(path)
-    table = parsed.table if parsed else "TABLE"
+    # A slug with a hash is no name that the command line knows.
+    table = parsed.table if parsed and "--" not in parsed.table else "TABLE"
     return FileCorrupt(
         f"{path} in {store.describe()} is no readable Parquet file: {error}",
         remedy=f"move it away, or run `backhaul extract {table} --full`",
