@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 import sqlglot
-from hypothesis import given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from backhaul.errors import QueryInvalid
@@ -356,6 +356,8 @@ def test_any_condition_loses_its_windows_and_nothing_else(tree: _Tree, gap: str,
     assert len(comments.findall(forms.backfill)) == len(comments.findall(query))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@example("$;")
 @given(st.text(alphabet="aA'\"-/*$(){}%;\n .=", max_size=40))
 def test_any_text_is_a_query_or_refused(text: str) -> None:
     try:

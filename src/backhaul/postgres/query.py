@@ -130,7 +130,7 @@ def _unterminated(tokens: Tokens) -> str:
 def _parse(sql: str) -> exp.Expr:
     try:
         parsed = sqlglot.parse_one(sql, dialect="postgres")
-    except ParseError as error:
+    except (ParseError, TokenError) as error:
         raise QueryInvalid(_parse_message(error), remedy=_READABLE) from error
     except RecursionError as error:
         raise QueryInvalid("the query is nested too deeply", remedy=_READABLE) from error
@@ -139,8 +139,9 @@ def _parse(sql: str) -> exp.Expr:
     return parsed
 
 
-def _parse_message(error: ParseError) -> str:
-    details = error.errors[0] if error.errors else {}
+def _parse_message(error: ParseError | TokenError) -> str:
+    errors = error.errors if isinstance(error, ParseError) else []
+    details = errors[0] if errors else {}
     near = details.get("highlight") or ""
     line, column = details.get("line"), (details.get("col") or 0) - len(near) + 1
     where = f"line {line}, column {max(column, 1)}: " if line else ""
@@ -185,7 +186,7 @@ def _filter_condition(filtering: str) -> tuple[str, bool]:
     rest = filtering[tokens.items[skipped].start :] if len(tokens.items) > skipped else ""
     try:
         parsed = sqlglot.parse_one(f"SELECT 1 WHERE {rest}", dialect="postgres")
-    except ParseError:
+    except (ParseError, TokenError):
         parsed = None
     if not isinstance(parsed, exp.Select) or set(_set_args(parsed)) != {"expressions", "where"}:
         raise QueryInvalid(
