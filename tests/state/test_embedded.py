@@ -156,7 +156,7 @@ def test_a_server_whose_command_was_killed_is_taken_over(used_home: Path) -> Non
 
 
 def test_a_killed_server_starts_again_with_its_data(used_home: Path) -> None:
-    with embedded(used_home, binaries) as server:
+    with embedded(used_home, binaries):
         pid = int((used_home / "data" / "postmaster.pid").read_text().splitlines()[0])
         os.kill(pid, signal.SIGKILL)
         # While this command is still there: the next one waits for the old sessions' end.

@@ -18,7 +18,7 @@ _KEEPALIVES = {
     "keepalives_count": 3,
 }
 _SETTINGS = {
-    "timezone": "UTC",
+    "TimeZone": "UTC",
     # A claim's transaction is idle for as long as its chunk is read; a lease for the whole command.
     "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
