@@ -106,6 +106,7 @@ def test_queries_are_described_and_the_bad_ones_named(source: SourceDatabase) ->
             entry("variable", query="SELECT id FROM t WHERE id IN ({NOPE})"),
             entry("elsewhere", query="SELECT id AS no FROM t", key=("id",), watermark="at"),
             entry("keyless", query="SELECT id FROM t"),
+            entry("number", query="SELECT id FROM t", key=("id",), watermark="id"),
         ],
         {"IDS": "1, 2"},
     )
@@ -114,6 +115,24 @@ def test_queries_are_described_and_the_bad_ones_named(source: SourceDatabase) ->
         assert codes(findings, name) == {"query-invalid"}
     assert codes(findings, "elsewhere") == {"key-column-missing", "watermark-column-missing"}
     assert codes(findings, "keyless") == {"key-missing"}
+    assert codes(findings, "number") == {"watermark-type"}
+
+
+def test_a_where_is_tried(source: SourceDatabase) -> None:
+    source.execute("CREATE TABLE t (id int PRIMARY KEY, kind text)")
+    fine, typo, junk, escape = (
+        replace(entry("t"), name=name, where=where)
+        for name, where in [
+            ("fine", "kind = 'a' -- why"),
+            ("typo", "kint = 'a'"),
+            ("junk", "kind = "),
+            ("escape", "true) OR (true); DROP TABLE t --"),
+        ]
+    )
+    findings = preflight(source.model(), [fine, typo, junk, escape])
+    assert codes(findings, "fine") == set()
+    for name in ("typo", "junk", "escape"):
+        assert codes(findings, name) == {"where-invalid"}
 
 
 def test_other_connections_entries_are_not_ours(source: SourceDatabase) -> None:

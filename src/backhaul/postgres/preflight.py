@@ -10,32 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import psycopg
-from psycopg.rows import dict_row
 
 from backhaul.errors import BackhaulError
 from backhaul.findings import Finding, Level
-from backhaul.postgres.catalog import (
-    describe_query,
-    expand_glob,
-    list_relations,
-    read_relations,
-    read_stats,
-)
 from backhaul.postgres.errors import from_driver
-from backhaul.postgres.query import query_forms
+from backhaul.postgres.inspection import ask, check_tables
 from backhaul.postgres.snapshot import SnapshotHolder, connect
-from backhaul.postgres.statements import statements
-from backhaul.postgres.suitability import Candidate, check_output, check_table
 from backhaul.postgres.watermark import wait_for_replay, writer_facts
 from backhaul.project.connection import PostgresConnection
 from backhaul.project.manifest import TableEntry
-from backhaul.schema.model import Relation
 
-T = TypeVar("T")
 Session = psycopg.Connection[tuple[Any, ...]]
 OLDEST_VERSION = 130_000
 _NAME = "backhaul check"
@@ -75,7 +62,7 @@ def preflight(
                 connection.name, lambda: _check_sharing(connection, reader, reader is replica)
             )
             mine = [entry for entry in entries if entry.source == connection.name]
-            found += _check_tables(reader, mine, variables or {})
+            found += check_tables(reader, mine, variables or {})
     return found
 
 
@@ -124,7 +111,7 @@ def _open(
 
 
 def _check_server(connection: PostgresConnection, session: Session) -> Iterator[Finding]:
-    server = _row(session, "server")
+    server = ask(session, "server")[0]
 
     def finding(level: Level, code: str, message: str, remedy: str) -> Finding:
         return Finding(level, code, message, remedy, connection.name)
@@ -164,7 +151,7 @@ def _check_server(connection: PostgresConnection, session: Session) -> Iterator[
 def _check_replica(
     connection: PostgresConnection, primary: Session | None, replica: Session
 ) -> Iterator[Finding]:
-    standby = _row(replica, "standby")
+    standby = ask(replica, "standby")[0]
     where = connection.describe(replica=True)
     if not standby["in_recovery"]:
         yield Finding(
@@ -246,122 +233,6 @@ def _adopt(conninfo: str) -> None:
         second.execute("SELECT 1")
 
 
-def _check_tables(
-    session: Session, entries: Sequence[TableEntry], variables: Mapping[str, str]
-) -> list[Finding]:
-    found: list[Finding] = []
-    candidates: list[Candidate] = []
-    for entry in entries:
-        if entry.query is not None:
-            found += _guarded_entry(entry, partial(_check_query, session, entry, variables))
-    try:
-        candidates = _candidates(session, [e for e in entries if e.query is None], found)
-    except BackhaulError as error:
-        found.append(Finding(Level.ERROR, "catalog-unreadable", error.message, error.remedy))
-    for candidate in candidates:
-        found += check_table(candidate)
-    return found
-
-
-def _check_query(
-    session: Session, entry: TableEntry, variables: Mapping[str, str]
-) -> list[Finding]:
-    assert entry.query is not None
-    forms = query_forms(entry.query, variables, entry.additional_filtering)
-    return check_output(entry, describe_query(session, forms.backfill))
-
-
-def _candidates(
-    session: Session, entries: Sequence[TableEntry], found: list[Finding]
-) -> list[Candidate]:
-    """Every relation of every entry with its facts, in a handful of questions for thousands."""
-    pairs = list(_relations(session, entries, found))
-    wanted = list(dict.fromkeys(relation for _, relation in pairs))
-    facts, failed = _tolerant(lambda some: read_relations(session, some), wanted)
-    plain = [Candidate(e, relation, facts.get(relation)) for e, relation in pairs]
-    found += [_unreadable(one, failed[one.relation]) for one in plain if one.relation in failed]
-    plain = [one for one in plain if one.relation not in failed]
-    keys = _leading_keys(plain)
-    stats, _ = _tolerant(lambda some: read_stats(session, {r: keys[r] for r in some}), list(keys))
-    indexed = _indexed(session, plain)
-    return [
-        Candidate(one.entry, one.relation, one.facts, stats.get(one.relation), columns)
-        for one, columns in zip(plain, indexed, strict=True)
-    ]
-
-
-def _tolerant(
-    read: Callable[[list[Relation]], Mapping[Relation, T]], relations: list[Relation]
-) -> tuple[dict[Relation, T], dict[Relation, BackhaulError]]:
-    """One question for all; where it fails, in halves, until only the culprits have no answer."""
-    if not relations:
-        return {}, {}
-    try:
-        return dict(read(relations)), {}
-    except BackhaulError as error:
-        if len(relations) == 1:
-            return {}, {relations[0]: error}
-    middle = len(relations) // 2
-    found, failed = _tolerant(read, relations[:middle])
-    more, also_failed = _tolerant(read, relations[middle:])
-    return found | more, failed | also_failed
-
-
-def _unreadable(candidate: Candidate, error: BackhaulError) -> Finding:
-    remedy = error.remedy or "look at the server's log"
-    return candidate.finding(Level.ERROR, "table-check-failed", error.message, remedy)
-
-
-def _relations(
-    session: Session, entries: Sequence[TableEntry], found: list[Finding]
-) -> Iterator[tuple[TableEntry, Relation]]:
-    everything = list_relations(session) if any(entry.glob for entry in entries) else []
-    for entry in entries:
-        if entry.relation:
-            yield entry, entry.relation
-        elif entry.glob:
-            matched = expand_glob(entry.glob, entry.exclude, everything)
-            yield from ((entry, relation) for relation in matched)
-            if not matched:
-                message = f"no table of the source matches {entry.glob}"
-                remedy = "correct the pattern; letter case counts"
-                found.append(
-                    Finding(Level.WARNING, "glob-empty", message, remedy, entry.name, entry.place)
-                )
-
-
-def _leading_keys(candidates: Sequence[Candidate]) -> dict[Relation, str]:
-    """The column that chunks would be cut by, of those tables that may be asked about it."""
-    return {
-        one.relation: one.key[0]
-        for one in candidates
-        if one.key
-        and one.facts is not None
-        and one.facts.readable
-        and one.attribute(one.key[0]) is not None
-    }
-
-
-def _indexed(session: Session, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-    """For each candidate, those of its watermark and id columns that lead an index."""
-    asked = [
-        (number, one.relation, column)
-        for number, one in enumerate(candidates)
-        for column in (one.entry.watermark, one.entry.load_by_id)
-        if column is not None
-    ]
-    params = {
-        "schemas": [relation.schema for _, relation, _ in asked],
-        "names": [relation.name for _, relation, _ in asked],
-        "columns": [column for _, _, column in asked],
-    }
-    columns: list[set[str]] = [set() for _ in candidates]
-    for row in _rows(session, "indexed", params) if asked else ():
-        number, _, column = asked[row["position"] - 1]
-        columns[number].add(column)
-    return [frozenset(found) for found in columns]
-
-
 def _guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
     """A check's findings up to where it failed, and the failure as one more."""
     found: list[Finding] = []
@@ -371,25 +242,3 @@ def _guarded(subject: str, check: Callable[[], Iterable[Finding]]) -> list[Findi
         ours = from_driver(error, "the check")
         found.append(Finding(Level.ERROR, "check-failed", ours.message, ours.remedy, subject))
     return found
-
-
-def _guarded_entry(entry: TableEntry, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    try:
-        return list(check())
-    except BackhaulError as error:
-        code = "query-invalid"
-        return [Finding(Level.ERROR, code, error.message, error.remedy, entry.name, entry.place)]
-
-
-def _rows(
-    session: Session, name: str, params: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    try:
-        with session.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(cast("Any", statements("preflight")[name]), params).fetchall()
-    except psycopg.Error as error:
-        raise from_driver(error, "asking the server") from error
-
-
-def _row(session: Session, name: str) -> dict[str, Any]:
-    return _rows(session, name)[0]

@@ -95,6 +95,18 @@ def check_output(entry: TableEntry, attributes: Sequence[Attribute]) -> list[Fin
         for setting, name in wanted
         if name not in names
     ]
+    watermark = next((one for one in attributes if one.name == entry.watermark), None)
+    if watermark and not _is_time(watermark):
+        found.append(
+            Finding(
+                Level.ERROR,
+                "watermark-type",
+                f"the watermark {watermark.name} of the query is {watermark.type_name}, not a time",
+                "name a timestamp or date column of its result",
+                entry.name,
+                entry.place,
+            )
+        )
     if not entry.key:
         found.append(
             Finding(
@@ -194,7 +206,7 @@ def _watermark(candidate: Candidate) -> Iterator[Finding]:
     if attribute is None:
         yield _named_missing(candidate, "watermark", name)
         return
-    if attribute.base not in _TIMES or attribute.element is not None:
+    if not _is_time(attribute):
         yield candidate.finding(
             Level.ERROR,
             "watermark-type",
@@ -291,6 +303,10 @@ def _named_missing(candidate: Candidate, setting: str, name: str) -> Finding:
         f"the {setting} column {name} is not in {candidate.relation}",
         f"correct `{setting}`; it has {_listed(_names(candidate))}",
     )
+
+
+def _is_time(attribute: Attribute) -> bool:
+    return attribute.base in _TIMES and attribute.element is None
 
 
 def _is_exported(entry: TableEntry, name: str) -> bool:

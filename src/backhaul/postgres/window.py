@@ -47,7 +47,7 @@ class SafeEnd:
     at: datetime
     why: str
     findings: tuple[Finding, ...]
-    overlap: timedelta = timedelta(0)
+    overlap: timedelta
 
 
 @dataclass(frozen=True)
