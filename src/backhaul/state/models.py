@@ -66,6 +66,13 @@ exports = Table(
     ),
     Index("exports_run_id", "run_id", "id"),
     Index("exports_table", "source_name", "table_name", "id"),
+    # Whether a table is new is asked of each one in each run, after thousands of increments too.
+    Index(
+        "exports_backfills",
+        "source_name",
+        "table_name",
+        postgresql_where=text("kind = 'backfill'"),
+    ),
     # A table has at most one unfinished export of rows, and one of keys.
     Index(
         "exports_unfinished",

@@ -63,6 +63,12 @@ def _exports() -> None:
     op.create_index("exports_run_id", "exports", ["run_id", "id"])
     op.create_index("exports_table", "exports", ["source_name", "table_name", "id"])
     op.create_index(
+        "exports_backfills",
+        "exports",
+        ["source_name", "table_name"],
+        postgresql_where=sa.text("kind = 'backfill'"),
+    )
+    op.create_index(
         "exports_unfinished",
         "exports",
         ["source_name", "table_name", sa.text("(kind = 'deletes')")],
