@@ -6,21 +6,17 @@ preflight's business.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from backhaul.findings import Finding, Level
-from backhaul.project.manifest import PLACEHOLDERS, TableEntry
+from backhaul.project.manifest import TableEntry
 from backhaul.project.models import ExtractSettings
 from backhaul.project.translate import did_you_mean
+from backhaul.project.variables import unknown_names
 
 MAX_NAME_BYTES = 200
-# Braces inside of a literal are the literal's own: '{a}' is an array.
-_VARIABLE = re.compile(
-    r"""'(?:[^']|'')*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}""", re.DOTALL
-)
 
 
 def check_tables(
@@ -149,9 +145,7 @@ def _variables(table: TableEntry, variables: Mapping[str, str]) -> Iterator[Find
         "where": table.where,
     }
     for setting, text in texts.items():
-        for name in dict.fromkeys(_VARIABLE.findall(text or "")):
-            if not name or name in PLACEHOLDERS or name in variables:
-                continue
+        for name in unknown_names(text or "", variables):
             message = f"no variable is named {name!r}"
             remedy = f"add it to `variables:` in backhaul.yml; {did_you_mean(name, variables)}"
             yield _error(table, "unknown_variable", message, remedy, setting)

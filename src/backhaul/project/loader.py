@@ -38,6 +38,7 @@ from backhaul.project.reading import PROJECT_FILES, Files
 from backhaul.project.settings import Settings
 from backhaul.project.template import Templates
 from backhaul.project.translate import Section, did_you_mean, is_mapping, validate
+from backhaul.project.variables import filled
 
 PROJECT_KEYS = (
     "name", "connections", "store", "state", "spark", "lake", "extract", "variables",
@@ -114,6 +115,7 @@ class _Loading:
         self.findings.extend(self._at_key(finding) for finding in checked)
         if any(finding.level is Level.ERROR for finding in self.findings):
             return None
+        tables = [_with_values(table, variables) for table in tables]
         return Project(
             folder=self._folder,
             name=_name(root) or self._folder.name,
@@ -257,6 +259,11 @@ def _flat_name(file: str, named: Mapping[str, NamedVariables]) -> str | None:
     """The connection of a manifest whose `connection_info` names only one."""
     stem = Path(file).stem
     return stem if stem in named and named[stem].section.file == file else None
+
+
+def _with_values(table: TableEntry, variables: Mapping[str, str]) -> TableEntry:
+    """`where` with its variables; a query keeps its own until its window is known."""
+    return replace(table, where=filled(table.where, variables)) if table.where else table
 
 
 def _one_thing(section: Section, settings: TableSettings) -> bool:
