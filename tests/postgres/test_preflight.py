@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -277,6 +281,52 @@ def test_a_replica_that_lags(pair: Replicated) -> None:
 )
 def test_poolers_by_their_process_ids(pids: Pids, code: str | None) -> None:
     assert codes(pooler_findings("source", "db:6432/shop", pids)) == ({code} if code else set())
+
+
+class Balancer:
+    """A load balancer: each new connection goes to the next server."""
+
+    def __init__(self, *ports: int) -> None:
+        self._turns = itertools.cycle(ports)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._sockets: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+        for one in self._sockets:
+            one.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", next(self._turns)))
+                self._sockets += [client, server]
+                for source, target in ((client, server), (server, client)):
+                    threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+
+def test_a_load_balancer_in_the_way_of_snapshots(servers: Servers) -> None:
+    balancer = Balancer(servers.get("14").port, servers.get("18").port)
+    try:
+        server = replace(servers.get("18"), port=balancer.port)
+        database = SourceDatabase(server.url, server, cast("Any", None))
+        finding = of(preflight(database.model(), []), "snapshot-not-shared")
+    finally:
+        balancer.close()
+    assert finding.level is Level.ERROR
+    assert str(balancer.port) in finding.message
 
 
 def big(base: str, correlation: float | None, **settings: Any) -> Candidate:

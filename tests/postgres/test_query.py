@@ -129,6 +129,14 @@ def test_variables_and_percent_signs() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "value"), [("{IDS}", "1, 2"), ("{IDS}", "(1, 2)"), ("({IDS})", "1, 2")]
+)
+def test_a_list_with_or_without_parentheses(written: str, value: str) -> None:
+    forms = query_forms("SELECT a FROM t", {"IDS": value}, f"AND a IN {written}")
+    assert forms.backfill == "SELECT a FROM t\nWHERE a IN (1, 2)"
+
+
 FILTERED = {
     "no WHERE": ("SELECT a FROM t", "AND NOT (x OR y)", "SELECT a FROM t\nWHERE NOT (x OR y)"),
     "before a comment": ("SELECT a FROM t -- c", "AND x", "SELECT a FROM t\nWHERE x -- c\n"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import TokenType, exp
@@ -127,7 +128,9 @@ def _unterminated(tokens: Tokens) -> str:
     return statement + "\n" if "--" in trailing and not statement.endswith("\n") else statement
 
 
+@lru_cache(maxsize=4)
 def _parse(sql: str) -> exp.Expr:
+    """The tree, for reading only: the same text is asked about more than once."""
     try:
         parsed = sqlglot.parse_one(sql, dialect="postgres")
     except (ParseError, TokenError) as error:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from sqlglot import TokenType
+
 from backhaul.errors import QueryInvalid
 from backhaul.postgres.tokens import STRINGS, Tokens, read_tokens
 
@@ -62,7 +64,12 @@ def _resolved(tokens: Tokens, index: int, variables: Mapping[str, str]) -> tuple
             f"{tokens.at(index)}: the variable {found[0]} is not set (set are: {known})",
             remedy=f"set it in backhaul.yml: `variables: {{{found[1]}: …}}`",
         )
-    return str(variables[found[1]]), found.end()
+    value = str(variables[found[1]])
+    # `IN {IDS}` is how GitLab writes it, with a list that may or may not bring its parentheses.
+    bare = (
+        index > 0 and tokens.kind(index - 1) is TokenType.IN and not value.strip().startswith("(")
+    )
+    return (f"({value})" if bare else value), found.end()
 
 
 def _inside(found: re.Match[str], variables: Mapping[str, str], quote: str) -> str:
