@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backhaul.cli.tally import Tally
+from backhaul.cli.tally import Pace, Tally
 from backhaul.extract.decide import Action
 from tests.cli.making import plan, progress, result
 
@@ -55,6 +55,21 @@ def test_the_rate_forgets() -> None:
     rate = track.pace.rows_per_second(170.0)
     assert rate is not None
     assert rate < 15
+
+
+def test_the_seconds_in_which_spark_starts_are_soon_forgotten() -> None:
+    pace = Pace()
+    pace.add(0.0, 0)
+    pace.add(60.0, 100_000)
+    assert pace.rows_per_second(60.0) == 5_000
+    assert pace.rows_per_second(70.0) == 5_000
+
+
+def test_chunks_that_take_long_still_have_a_speed() -> None:
+    pace = Pace()
+    pace.add(0.0, 0)
+    pace.add(50.0, 5_000_000)
+    assert pace.rows_per_second(100.0) == 50_000
 
 
 def test_more_rows_than_estimated_never_look_finished() -> None:

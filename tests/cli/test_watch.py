@@ -107,7 +107,7 @@ def test_many_tables_show_the_active_ones_and_a_total() -> None:
     lines = picture(busy(1000), 10.0)
     assert [line.split()[0] for line in lines[:4]] == [f"table_{i}" for i in range(4)]
     assert lines[4].strip() == "… and 996 more"
-    assert lines[5].startswith("0 of 1000 tables")
+    assert lines[5].startswith("0 of 1,000 tables")
 
 
 def test_a_long_or_wild_name_breaks_nothing() -> None:

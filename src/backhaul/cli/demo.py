@@ -78,14 +78,14 @@ class ScreenStage:
         self._screen.say(f"{self._steps}. {title}", style="bold cyan")
 
     def command(self, words: str) -> None:
-        self._screen.say(f"$ {words}", style="bold", indent=3)
+        self._screen.say(f"$ {words}", style="bold")
 
     def say(self, text: str) -> None:
-        self._screen.say(text, indent=3)
+        self._screen.say(text)
 
     def proof(self, text: str, holds: bool) -> None:
         mark, style = ("✓", "green") if holds else ("✗", "bold red")
-        self._screen.say(f"{mark} {text}", style=style, indent=3)
+        self._screen.say(f"{mark} {text}", style=style)
 
     def columns(self, rows: Sequence[Sequence[str]]) -> None:
         from backhaul.cli.screen import aligned

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from backhaul.cli.figures import clock, rate, short, size
+from backhaul.cli.figures import clock, count, rate, short, size
 from backhaul.cli.screen import harmless
 from backhaul.cli.tally import Tally, Track
 from backhaul.cli.watch import LISTED_TABLES, Watch
@@ -105,7 +105,7 @@ def _table_row(grid: Table, track: Track, at: float) -> None:
 
 def _total_row(grid: Table, tally: Tally, at: float) -> None:
     grid.add_row(
-        Text(f"{tally.ended_count} of {len(tally.planned)} tables", style="bold"),
+        Text(f"{tally.ended_count} of {count(len(tally.planned), 'table')}", style="bold"),
         ProgressBar(total=1.0, completed=tally.share, width=_BAR_WIDTH),
         f"{tally.share:.0%}",
         short(tally.rows),

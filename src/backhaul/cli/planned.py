@@ -128,6 +128,8 @@ def _verb(plan: TablePlan) -> str:
 
 def _work(plan: TablePlan, connections: Mapping[str, int]) -> str:
     left = " left" if plan.action is Action.RESUME else ""
+    if not plan.estimated_rows:
+        return f"{count(len(plan.chunks), 'chunk')}{left}, hardly any rows by the statistics"
     time = plan.estimated_time(_lanes(plan, connections))
     return ", ".join(
         (

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from backhaul.extract.plan import TablePlan
     from backhaul.extract.progress import TableProgress, TableResult
 
-# Rates look back this far: chunks arrive in bursts, and a shorter memory makes the ETA jump.
+# Rates look back this far: chunks arrive in bursts, and a shorter memory makes the ETA jump; with a
+# longer one the seconds in which Spark started would count for too long.
 _MEMORY_SECONDS = 20.0
 
 
@@ -19,18 +20,27 @@ _MEMORY_SECONDS = 20.0
 class Pace:
     """Rows over time, of one table or of all."""
 
+    first: tuple[float, int] | None = None
     samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def add(self, at: float, rows: int) -> None:
+        self.first = self.first or (at, rows)
         self.samples.append((at, rows))
-        while len(self.samples) > 2 and self.samples[1][0] <= at - _MEMORY_SECONDS:
+        while len(self.samples) > 1 and self.samples[1][0] <= at - _MEMORY_SECONDS:
             self.samples.popleft()
 
     def rows_per_second(self, at: float) -> float | None:
-        """None until something has arrived."""
-        if not self.samples:
+        """None until something has arrived; the average of all where chunks take long."""
+        if self.first is None:
             return None
-        (since, before), (_, now) = self.samples[0], self.samples[-1]
+        now = self.samples[-1][1]
+        begin = at - _MEMORY_SECONDS
+        known = [sample for sample in self.samples if sample[0] <= begin]
+        before = known[-1][1] if known else self.samples[0][1]
+        if now == before:
+            since, before = self.first
+        else:
+            since = max(begin, self.samples[0][0])
         return (now - before) / (at - since) if now > before and at > since else None
 
     def seconds_for(self, rows: int, at: float) -> float | None:

@@ -112,8 +112,11 @@ class Lines(Watch):
 
 def heartbeat(tally: Tally, at: float) -> str:
     """`… 1 of 3 tables, 1,200,000 rows, 310 k/s, 41.2 MB, 12 s left; now orders, events`."""
+    done = f"… {tally.ended_count} of {count(len(tally.planned), 'table')}"
+    if not tally.rows:
+        return f"{done}, nothing yet"
     parts = [
-        f"… {tally.ended_count} of {count(len(tally.planned), 'table')}",
+        done,
         count(tally.rows, "row"),
         rate(tally.pace.rows_per_second(at)),
         size(tally.bytes),

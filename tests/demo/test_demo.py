@@ -1,0 +1,127 @@
+"""Does the demo hold what it shows, and does the project that it leaves go on working?
+
+One demo for all tests here: real PostgreSQL, real Spark, a real SIGKILL and a real Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backhaul.demo.shop import TABLES
+from backhaul.errors import ExitCode
+from tests.servers import binaries_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+PATIENCE_SECONDS = 300
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """The command line as a user starts it, in a pipe and a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "backhaul", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: str) -> Ended:
+    process = start(*arguments)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    return Ended(process.returncode, out, err)
+
+
+@dataclass(frozen=True)
+class Demo:
+    folder: Path
+    ended: Ended
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        """What a command in the demo's folder tells a program."""
+        ended = run(*arguments, "--json", "--project", str(self.folder))
+        assert ended.err == ""
+        told = json.loads(ended.out)
+        assert isinstance(told, dict)
+        return told
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    binaries_of("18")  # fetched outside of the demo's own time
+    folder = tmp_path_factory.mktemp("demo") / "shop"
+    yield Demo(folder, run("demo", "--dir", str(folder)))
+
+
+def test_every_step_holds(demo: Demo) -> None:
+    assert demo.ended.code == ExitCode.OK, demo.ended
+    assert demo.ended.err == ""
+    lines = demo.ended.out.splitlines()
+    assert [line for line in lines if line.startswith("✗")] == []
+    assert len([line for line in lines if line.startswith("✓")]) == 4
+    assert [line.split(".")[0] for line in lines if line[:1].isdigit() and ". " in line] == [
+        str(number) for number in range(1, 11)
+    ]
+    assert "why     the source has new columns: points" in demo.ended.out
+
+
+def test_the_project_goes_on_after_its_server_came_back(demo: Demo) -> None:
+    told = demo.json("status")
+    tables = {table["table"]: table for table in told["tables"]}
+    assert set(tables) == {*TABLES, "sales_by_product"}
+    assert all(table["unfinished_chunks"] == 0 for table in tables.values())
+    assert tables["orders"]["kind"] == "incremental"
+    plans = {table["table"]: table for table in demo.json("plan")["tables"]}
+    assert plans["orders"]["action"] == "incremental"
+    assert plans["order_items"]["action"] == "backfill"
+    assert [plan["error"] for plan in plans.values()] == [None] * len(plans)
+
+
+def test_the_check_of_the_project_finds_no_mistake(demo: Demo) -> None:
+    told = demo.json("check")
+    assert told["ok"] is True, told["findings"]
+
+
+def test_another_demo_leaves_the_folder_alone(demo: Demo) -> None:
+    ended = run("demo", "--dir", str(demo.folder))
+    assert ended.code == ExitCode.USAGE
+    assert "holds a project already" in ended.err
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_says_how_to_go_on_and_goes_on(
+    demo: Demo, signal_number: signal.Signals
+) -> None:
+    process = start("extract", "events", "--full", "--project", str(demo.folder), "-v")
+    assert process.stderr
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if "lanes started" in line:
+            break
+    os.killpg(process.pid, signal_number)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == ExitCode.INTERRUPTED, (seen, out, err)
+    assert "run the same command again: 1 table resumes" in err
+    assert "Traceback" not in err
+    (plan,) = demo.json("plan", "events")["tables"]
+    assert plan["action"] == "resume"
