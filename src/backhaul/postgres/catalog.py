@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
@@ -33,7 +33,7 @@ KINDS = {"r": "table", "p": "partitioned", "v": "view", "m": "matview", "f": "fo
 IDENTITIES = {"d": "default", "n": "nothing", "f": "full", "i": "index"}
 
 # Below this many rows nobody cuts a table, so its histogram's order is nobody's concern.
-_WORTH_SORTING = 100_000
+_WORTH_SORTING = 10_000
 _PROBES_AT_ONCE = 50
 
 
@@ -132,8 +132,11 @@ def read_stats(connection: Connection, keys: Mapping[Relation, str]) -> dict[Rel
     found = {asked[row[0] - 1]: row for row in rows}
     stats = {relation: _stats(row) for relation, row in found.items()}
     for relation, row in found.items():
-        if row[5] and row[7] not in INTEGERS and stats[relation].estimated_rows > _WORTH_SORTING:
-            stats[relation] = _sorted(connection, relation, keys[relation], stats[relation])
+        worth = row[9] or stats[relation].estimated_rows > _WORTH_SORTING
+        if row[5] and row[7] not in INTEGERS and worth:
+            stats[relation] = _sorted(
+                connection, relation, keys[relation], row[10], stats[relation]
+            )
     return _with_extremes(connection, keys, found, stats)
 
 
@@ -209,7 +212,7 @@ def _rows(tuples: float, pages: int, blocks: int) -> int:
 
 
 def _stats(row: tuple[Any, ...]) -> TableStats:
-    _, tuples, pages, blocks, size, histogram, correlation, _, _ = row
+    _, tuples, pages, blocks, size, histogram, correlation = row[:7]
     return TableStats(
         rows=_rows(tuples, pages, blocks),
         blocks=blocks,
@@ -220,34 +223,20 @@ def _stats(row: tuple[Any, ...]) -> TableStats:
 
 
 def _sorted(
-    connection: Connection, relation: Relation, column: str, stats: TableStats
+    connection: Connection, relation: Relation, column: str, type_: str, stats: TableStats
 ) -> TableStats:
     """The histogram as the server sorts it today, whichever collation library analysed it.
 
-    A column of the query `SELECT k FROM t` keeps type and collation, so the values get the column's.
+    The column's own (empty) part of the union gives the values its collation.
     """
-    name = quote_name(column)
     values = ", ".join(quote_literal(value) for value in stats.histogram)
     sql = (
-        f"SELECT v::text FROM (SELECT {name} FROM {quote_relation(relation)} WHERE false"
-        f" UNION ALL SELECT unnest(ARRAY[{values}]::text[])::{{type}}) AS k(v) ORDER BY v"
+        f"SELECT v::text FROM (SELECT {quote_name(column)} FROM {quote_relation(relation)}"
+        f" WHERE false UNION ALL SELECT unnest(ARRAY[{values}]::text[])::{type_}) AS k(v)"
+        " ORDER BY v"
     )
-    kind = _execute(
-        connection,
-        "SELECT pg_catalog.format_type(atttypid, atttypmod) FROM pg_catalog.pg_attribute"
-        f" WHERE attrelid = {quote_literal(quote_relation(relation))}::regclass"
-        f" AND attname = {quote_literal(column)}",
-        str(relation),
-    ).fetchone()
-    assert kind is not None
-    rows = _execute(connection, sql.format(type=kind[0]), str(relation)).fetchall()
-    return TableStats(
-        stats.rows,
-        stats.blocks,
-        stats.bytes,
-        histogram=tuple(row[0] for row in rows),
-        correlation=stats.correlation,
-    )
+    rows = _execute(connection, sql, str(relation)).fetchall()
+    return replace(stats, histogram=tuple(row[0] for row in rows))
 
 
 def _with_extremes(
@@ -270,10 +259,7 @@ def _with_extremes(
             for number, relation in enumerate(some)
         ]
         for number, low, high in _execute(connection, " UNION ALL ".join(probes), "statistics"):
-            known = stats[some[number]]
-            stats[some[number]] = TableStats(
-                known.rows, known.blocks, known.bytes, low, high, (), known.correlation
-            )
+            stats[some[number]] = replace(stats[some[number]], minimum=low, maximum=high)
     return stats
 
 

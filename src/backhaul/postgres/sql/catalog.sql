@@ -125,7 +125,8 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> '
 ORDER BY 1, 2;
 
 -- name: stats
--- Size of each relation, and what the planner knows of one of its columns.
+-- Size of each relation, and what the planner knows of one of its columns. A column of few values
+-- has no histogram; its most common values, which are in no order, are then all there is to cut at.
 WITH asked AS (
     SELECT * FROM unnest(%(schemas)s::text[], %(names)s::text[], %(columns)s::text[])
         WITH ORDINALITY AS a(schema_name, name, column_name, position)
@@ -134,11 +135,12 @@ SELECT a.position::int, c.reltuples::float8, c.relpages,
        CASE WHEN c.relkind IN ('r', 'm') THEN pg_relation_size(c.oid) ELSE 0 END
            / current_setting('block_size')::bigint,
        CASE WHEN c.relkind IN ('r', 'm') THEN pg_table_size(c.oid) ELSE 0 END,
-       s.histogram_bounds::text::text[], s.correlation,
+       coalesce(s.histogram_bounds, s.most_common_vals)::text::text[], s.correlation,
        pg_catalog.format_type(t.atttypid, NULL),
        EXISTS (SELECT FROM pg_catalog.pg_index AS i
                WHERE i.indrelid = c.oid AND i.indkey[0] = t.attnum AND i.indisvalid
-                 AND i.indpred IS NULL)
+                 AND i.indpred IS NULL),
+       s.histogram_bounds IS NULL, pg_catalog.format_type(t.atttypid, t.atttypmod)
 FROM asked AS a
 JOIN pg_catalog.pg_namespace AS n ON n.nspname = a.schema_name
 JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid AND c.relname = a.name
