@@ -353,3 +353,56 @@ def test_a_task_imports_the_queue_without_sqlalchemy() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert ended.stdout.strip() == "[]"
+
+
+def test_a_chunk_of_several_files_has_a_row_for_each(state: State) -> None:
+    run = new_run()
+    export = begin(state, run, max_id="99")
+    with open_queue(state, run) as queue, queue.claim() as found:
+        claim = taken(found)
+        assert claim.export.max_id == "99"
+        assert claim.record(a_record(5, "one", replaced={"a": 1}), a_record(2, "two"))
+    assert [
+        (row.chunk_number, row.upload_file_name) for row in state.metadata.of_export(export.id)
+    ] == [
+        ("1.1", "one"),
+        ("1.2", "two"),
+    ]
+    progress = state.exports.progress(run)[0]
+    assert (progress.chunks_done, progress.rows, progress.bytes) == (1, 7, 70)
+    done = state.exports.complete(run)[0]
+    assert (done.row_count, done.file_count, done.replaced) == (7, 2, {"a": 1})
+
+
+def test_one_refused_file_of_several_leaves_none(state: State) -> None:
+    run = new_run()
+    export = begin(state, run)
+    with open_queue(state, run) as queue, queue.claim() as claim:
+        with pytest.raises(StateUnavailable):
+            taken(claim).record(a_record(5, "one"), a_record(2**70, "two"))
+        taken(claim).fail({"message": "refused"})
+    assert state.metadata.of_export(export.id) == []
+    assert statuses(state, export.id) == {"1": "waiting"}
+
+
+def test_failures_are_tried_again_in_the_same_run_when_asked_for(state: State) -> None:
+    run = new_run()
+    chunk_failed = begin(state, run, "chunk_failed")
+    export_failed = begin(state, run, "export_failed")
+    not_again = begin(state, run, "not_again")
+    with open_queue(state, run) as queue:
+        with queue.claim() as claim:
+            taken(claim).fail({"message": "source gone"})
+        with queue.claim() as claim:
+            taken(claim).fail({"message": "source gone"}, whole_export=True)
+        with queue.claim() as claim:
+            taken(claim).fail({"message": "value unreadable"})
+        with queue.claim() as claim:
+            assert claim is None
+    state.exports.try_again(run, [chunk_failed.id, export_failed.id])
+    assert export_all(state, run) == 2
+    assert {row.table_name for row in state.exports.complete(run)} == {
+        "chunk_failed",
+        "export_failed",
+    }
+    assert statuses(state, not_again.id) == {"1": "waiting"}

@@ -200,6 +200,15 @@ def test_a_lost_password_is_told(used_home: Path) -> None:
     assert caught.value.remedy is not None and str(used_home) in caught.value.remedy
 
 
+def test_a_wrong_password_is_told_and_the_server_does_not_stay_behind(used_home: Path) -> None:
+    (used_home / "password").write_text("wrong")
+    refused = pytest.raises(ServerMissing, match="does not let us in")
+    with refused as caught, embedded(used_home, binaries):
+        pass
+    assert caught.value.remedy is not None and "password" in caught.value.remedy
+    assert not (used_home / "data" / "postmaster.pid").exists()
+
+
 def test_a_folder_that_cannot_be_used_is_told(home: Path) -> None:
     home.parent.write_text("a file where a folder should be")
     with pytest.raises(ServerMissing, match="cannot use its folder"), embedded(home, binaries):

@@ -79,13 +79,14 @@ def embedded(folder: Path, binaries: Callable[[], Path]) -> Iterator[EmbeddedSer
     """The server of `folder`, up for as long as anybody is in such a block."""
     home = _Home.open(folder.absolute(), binaries())
     with home.locked("users.lock") as users:
-        with home.locked("turn.lock") as turn:
-            _lock(turn, fcntl.LOCK_EX)
-            _lock(users, fcntl.LOCK_SH)
-            server = home.ensure_running()
         try:
+            with home.locked("turn.lock") as turn:
+                _lock(turn, fcntl.LOCK_EX)
+                _lock(users, fcntl.LOCK_SH)
+                server = home.ensure_running()
             yield server
         finally:
+            # Also after a start that failed, or was interrupted, half-way.
             _leave(home, users)
 
 
@@ -150,9 +151,13 @@ class _Home:
         password = self._password()
         self._check_version()
         self._forget_stale_pid()
-        port = self.postmaster.start(inherit=[lock])
-        server = EmbeddedServer(port, password)
-        server.create_database(STATE_DATABASE)
+        server = EmbeddedServer(self.postmaster.start(inherit=[lock]), password)
+        try:
+            server.create_database(STATE_DATABASE)
+        except StateUnavailable as error:
+            raise ServerMissing(
+                f"the embedded PostgreSQL does not let us in: {error.message}", remedy=self._remedy
+            ) from error
         return server
 
     def _initialise(self, lock: int) -> None:
@@ -206,9 +211,15 @@ class _Home:
         except OSError as error:
             raise ServerMissing(
                 f"the password of the embedded PostgreSQL cannot be read: {error}",
-                remedy=f"put {self._password_file} back; or move {self.folder} away to begin with "
-                "an empty state",
+                remedy=self._remedy,
             ) from error
+
+    @property
+    def _remedy(self) -> str:
+        return (
+            f"put {self._password_file} back as it was; or move {self.folder} away to begin with "
+            "an empty state"
+        )
 
     def _open(self, name: str) -> int:
         path = self.folder / name
