@@ -148,7 +148,9 @@ def _sized(plan: TablePlan, case: TableCase) -> TablePlan:
 
 
 def _noted(plan: TablePlan, case: TableCase) -> TablePlan:
-    target = case.target
+    entry, target = case.survey.entry, case.target
+    if entry.key and plan.spec is not None and not plan.spec.key:
+        plan = replace(plan, findings=(*plan.findings, _key_not_selected(case)))
     if target is None or target.waiting_since is None:
         return plan
     note = Finding(
@@ -159,3 +161,14 @@ def _noted(plan: TablePlan, case: TableCase) -> TablePlan:
         subject=case.name,
     )
     return replace(plan, findings=(*plan.findings, note))
+
+
+def _key_not_selected(case: TableCase) -> Finding:
+    return Finding(
+        Level.WARNING,
+        "key-not-selected",
+        f"the query does not select its primary key ({', '.join(case.survey.entry.key)}), so the "
+        "table is read in one piece",
+        remedy="select the key in the query",
+        subject=case.name,
+    )

@@ -70,12 +70,13 @@ def next_bounds(
     return time_bounds(attribute, table, window.begin, window.end, capped=window.capped)
 
 
-def id_bounds(attribute: Attribute, begin: str, end: str) -> Bounds:
-    """(begin, end] on an ascending id."""
+def id_bounds(attribute: Attribute, begin: str, end: str, *, unique: bool) -> Bounds:
+    """(begin, end] on an ascending id; [begin, end] where several rows may share one."""
     name = quote_name(attribute.name)
     cast = f"::{attribute.type_name}"
+    above = ">" if unique else ">="
     low, high = quote_literal(begin) + cast, quote_literal(end) + cast
-    return Bounds(WindowBounds(begin, end), (f"{name} > {low}", f"{name} <= {high}"))
+    return Bounds(WindowBounds(begin, end), (f"{name} {above} {low}", f"{name} <= {high}"))
 
 
 def parse_watermark(text: str) -> datetime:

@@ -109,11 +109,17 @@ def _source(survey: TableSurvey) -> Relation | str:
 
 
 def _key(survey: TableSurvey) -> Key:
+    if survey.entry.form == "gitlab" and not _has_all(survey, survey.entry.key):
+        return Key()  # a finding of the plan says so
     if survey.entry.key:
         for name in survey.entry.key:
             _attribute(survey, name, "key")
         return Key(survey.entry.key)
     return Key(survey.facts.primary_key) if survey.facts else Key()
+
+
+def _has_all(survey: TableSurvey, names: Sequence[str]) -> bool:
+    return {attribute.name for attribute in survey.attributes}.issuperset(names)
 
 
 def _chunk_key(survey: TableSurvey, key: Key) -> tuple[KeyColumn, ...]:

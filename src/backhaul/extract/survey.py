@@ -22,6 +22,7 @@ from backhaul.postgres.catalog import LeafFacts, TableFacts
 from backhaul.postgres.partition import TableStats
 from backhaul.postgres.query import QueryForms, query_forms
 from backhaul.postgres.snapshot import connect
+from backhaul.postgres.sql import distinct_names, renamed_query
 from backhaul.postgres.types import Attribute
 from backhaul.postgres.watermark import writer_facts
 from backhaul.postgres.window import SafeEnd, safe_end
@@ -138,11 +139,23 @@ def _query_survey(
 ) -> TableSurvey:
     try:
         forms = query_forms(entry.query or "", variables, entry.additional_filtering)
+        if entry.form == "gitlab":
+            forms = _with_distinct_names(session, forms)
         attributes = catalog.describe_query(session, forms.backfill)
         estimate = catalog.estimate_query(session, forms.backfill)
     except BackhaulError as error:
         return TableSurvey(entry, error=error)
     return TableSurvey(entry, attributes, forms=forms, estimated_rows=estimate)
+
+
+def _with_distinct_names(session: Connection, forms: QueryForms) -> QueryForms:
+    """That form's queries may name a column twice, which no file can hold; ours must say what they mean."""
+    names = catalog.output_names(session, forms.backfill)
+    distinct = distinct_names(names)
+    if distinct == names:
+        return forms
+    windowed = forms.windowed and renamed_query(forms.windowed, distinct)
+    return QueryForms(renamed_query(forms.backfill, distinct), windowed)
 
 
 def with_stats(

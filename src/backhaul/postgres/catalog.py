@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import psycopg
+from psycopg.pq.abc import PGresult
 
 from backhaul.errors import QueryInvalid
 from backhaul.postgres.errors import from_driver
@@ -103,10 +104,9 @@ def expand_glob(glob: str, exclude: Iterable[str], relations: Iterable[Relation]
 
 def describe_query(connection: Connection, sql: str) -> tuple[Attribute, ...]:
     """The columns of a query's result, without reading a row."""
-    result = _execute(connection, f"SELECT * FROM {from_item(sql)} LIMIT 0", "the query").pgresult
-    assert result is not None
+    result = _described(connection, sql)
     numbers = range(result.nfields)
-    names = [(result.fname(number) or b"").decode() for number in numbers]
+    names = _result_names(result)
     _check_names(names)
     oids = [result.ftype(number) for number in numbers]
     typmods = [result.fmod(number) for number in numbers]
@@ -115,6 +115,21 @@ def describe_query(connection: Connection, sql: str) -> tuple[Attribute, ...]:
         Attribute(name, row[1], oid, row[2], base=row[3], base_kind=row[4], element=row[5])
         for name, oid, row in zip(names, oids, rows, strict=True)
     )
+
+
+def output_names(connection: Connection, sql: str) -> list[str]:
+    """The names of a query's columns, as they are: two may be alike."""
+    return _result_names(_described(connection, sql))
+
+
+def _described(connection: Connection, sql: str) -> PGresult:
+    result = _execute(connection, f"SELECT * FROM {from_item(sql)} LIMIT 0", "the query").pgresult
+    assert result is not None
+    return result
+
+
+def _result_names(result: PGresult) -> list[str]:
+    return [(result.fname(number) or b"").decode() for number in range(result.nfields)]
 
 
 def estimate_query(connection: Connection, sql: str) -> int:

@@ -39,6 +39,24 @@ def quote_literal(value: str) -> str:
     return "E" + quoted.replace("\\", "\\\\") if "\\" in quoted else quoted
 
 
+def renamed_query(sql: str, names: Sequence[str]) -> str:
+    """The same rows, the columns under these names."""
+    columns = ", ".join(quote_name(name) for name in names)
+    return f"SELECT * FROM (\n{sql}\n) AS renamed ({columns})"
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Each name once: a second `id` becomes `id_1`, or the next number that is free."""
+    taken, given = set(names), list[str]()
+    for name in names:
+        number, own = 0, name
+        while own in given or (number and own in taken):
+            number += 1
+            own = f"{name}_{number}"
+        given.append(own)
+    return given
+
+
 def chunk_select(
     source: Relation | str,
     selects: Sequence[str],
