@@ -73,7 +73,7 @@ class Workshop:
         entries = by_source(self.project.tables)
         findings = self._reachable_state()
         for name in self.project.connections:
-            findings += preflight(self.resolve(name), entries.get(name, []))
+            findings += preflight(self.resolve(name), entries.get(name, []), self.project.variables)
         return findings
 
     def resolve(self, source: str) -> PostgresConnection:
