@@ -17,6 +17,8 @@ from pathlib import Path
 
 from backhaul.errors import PackageMissing
 
+_SYSTEM_CACHE = Path("/var/cache/backhaul")
+
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
     """The user's cache, made if it was missing; `BACKHAUL_CACHE` names another."""
@@ -30,6 +32,26 @@ def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
         f"no folder for backhaul's cache: {'; '.join(refusals)}",
         remedy="set BACKHAUL_CACHE to a folder that this user can write",
     )
+
+
+def server_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """The cache for programs that another user runs: PostgreSQL, which refuses to be root.
+
+    Root's home is closed to everybody else, and a right to pass through it does not help: initdb
+    asks access(2) whether it may run its neighbours, and that looks at the user alone.
+    """
+    folder = cache_folder(environ)
+    if os.geteuid() != 0 or _is_passable(folder):
+        return folder
+    for candidate in (_SYSTEM_CACHE, Path(tempfile.gettempdir()) / "backhaul-cache-0"):
+        if _refusal(candidate) is None and _is_passable(candidate):
+            return candidate
+    return folder
+
+
+def _is_passable(folder: Path) -> bool:
+    """Whether everybody may enter the folder."""
+    return all(part.stat().st_mode & 0o001 for part in (folder, *folder.parents))
 
 
 def _candidates(environ: Mapping[str, str]) -> list[Path]:
