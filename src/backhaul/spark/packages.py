@@ -21,8 +21,10 @@ from pathlib import Path
 
 from backhaul.errors import PackageMissing
 from backhaul.spark.archive import extract_postgres
-from backhaul.spark.cache import cache_folder, locked, scratch
+from backhaul.spark.cache import cache_folder, locked, scratch, server_folder
 from backhaul.spark.gateway import spark_environment, spark_home
+from backhaul.spark.java import find_java
+from backhaul.spark.warm import archive_options
 
 POSTGRES_RELEASE = "18.6.0"
 FETCH_SECONDS = 900
@@ -88,7 +90,7 @@ def postgres_binaries(
 ) -> Path:
     """The folder with bin/, lib/ and share/ of an embedded PostgreSQL."""
     package = postgres_package(release, platform_name())
-    folder = cache_folder() / "postgres"
+    folder = server_folder() / "postgres"
     folder.mkdir(exist_ok=True)
     made = folder / f"{release}-{package.sha256[:16]}"
     if made.is_dir():
@@ -177,6 +179,9 @@ def _submit(package: Package, settings: Mapping[str, str], folder: Path) -> str:
         "spark.jars.packages": package.coordinates,
         "spark.jars.ivy": str(folder),
         "spark.driver.memory": "256m",
+        "spark.driver.extraJavaOptions": " ".join(
+            ["-XX:TieredStopAtLevel=1", *archive_options(find_java())]
+        ),
     }
     options = [part for key, value in wanted.items() for part in ("--conf", f"{key}={value}")]
     environment = {

@@ -36,9 +36,13 @@ def archive_options(java: Java) -> list[str]:
     return [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=error"]
 
 
-def make_archive() -> Path:
+def make_archive() -> Path | None:
     """Start Spark, run a small job, and keep the classes that it took; once."""
-    path = archive_path(find_java())
+    java = find_java()
+    if not (java.home / "lib" / "server" / "classes.jsa").is_file():
+        # The JVM builds on its own archive, which the wheel's Java comes without.
+        return None
+    path = archive_path(java)
     path.parent.mkdir(exist_ok=True)
     with locked(path.parent, "classes"):
         if not path.is_file():
