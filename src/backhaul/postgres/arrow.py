@@ -95,8 +95,8 @@ def _column(array: pa.Array, carrier: Carrier) -> tuple[pa.Array, int]:
     wanted = arrow_type(carrier.column.type)
     if not pa.types.is_list(wanted):
         return _values(array, wanted, carrier)
-    # Behind the offsets lie the elements of exactly these rows: `flatten` leaves a slice's others
-    # and those of NULL rows out, and ADBC writes none of either.
+    # The offsets stay, so the elements must be all that they count; `flatten` would drop some of a
+    # slice, and ADBC gives no slices.
     values, count = _values(array.values, wanted.value_type, carrier)
     return _relist(array, values, wanted), count
 

@@ -32,6 +32,7 @@ _BY_STATE: dict[str, tuple[type[BackhaulError], str | None]] = {
     "0A": (QueryInvalid, None),
     "21": (QueryInvalid, None),
     "22": (ValueUnreadable, None),
+    "25": (QueryInvalid, None),
     "25P03": (SourceUnavailable, None),
     "25P04": (SourceUnavailable, "raise the server's transaction_timeout for this user"),
     "28": (PrivilegeMissing, "check user, password and pg_hba.conf of the connection"),
@@ -95,12 +96,14 @@ def _classify(state: str, said: str) -> tuple[type[BackhaulError], str | None]:
     for length in (5, 2):
         if found := _BY_STATE.get(state[:length]):
             return found
-    if not state:
-        if _UNREADABLE in said:
-            return ValueUnreadable, None
-        for words, kind in _LOGIN.items():
-            if words in said:
-                return kind, "check user, password and database of the connection"
+    if state:
+        # Unknown to us, but the server's own answer: the same question gets it again.
+        return QueryInvalid, None
+    if _UNREADABLE in said:
+        return ValueUnreadable, None
+    for words, kind in _LOGIN.items():
+        if words in said:
+            return kind, "check user, password and database of the connection"
     return SourceUnavailable, None
 
 
