@@ -114,7 +114,9 @@ def _split(claim: Claim, spec: ReadSpec, span: Range, context: ChunkContext) -> 
     boundaries = [tuple(row) for row in context.reader.fetch_rows(sql)]
     if not boundaries:  # one key value holds them all
         return _bring(claim, spec, span, context, may_split=False)
-    claim.split([range_as_dict(piece) for piece in split(span, boundaries)])
+    nullable = any(column.nullable for column in spec.chunk_key)
+    pieces = split(span, boundaries, nullable=nullable)
+    claim.split([range_as_dict(piece) for piece in pieces])
     return 0
 
 

@@ -22,6 +22,7 @@ CTID = KeyColumn("ctid", "tid")
 # reads each block again for every chunk.
 SMALL_BYTES = 1 << 30
 GOOD_CORRELATION = 0.5
+_WITHOUT_INDEX = ("view", "foreign")
 
 
 def mode_of(entry: TableEntry) -> Mode:
@@ -123,11 +124,13 @@ def _has_all(survey: TableSurvey, names: Sequence[str]) -> bool:
 
 
 def _chunk_key(survey: TableSurvey, key: Key) -> tuple[KeyColumn, ...]:
-    """A plain table is cut by a key that an index keeps in order; a query by the key it is said to have."""
-    if survey.facts is None:
+    """A plain table is cut by a key that an index keeps in order; what has no index, a query or a
+    view, by the key that it is said to have."""
+    facts = survey.facts
+    if facts is None or facts.kind in _WITHOUT_INDEX:
         return tuple(_key_column(survey, name) for name in key.columns)
-    indexed = (survey.facts.primary_key, *survey.facts.unique_keys)
-    chosen = key.columns if key.columns in indexed else next((k for k in indexed if k), ())
+    indexed = [columns for columns in (facts.primary_key, *facts.unique_keys) if columns]
+    chosen = key.columns if key.columns in indexed else next(iter(indexed), ())
     return tuple(_key_column(survey, name) for name in chosen)
 
 

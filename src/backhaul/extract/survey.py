@@ -111,7 +111,8 @@ def _safe_end(connection: PostgresConnection, overlap: timedelta) -> tuple[SafeE
 def _survey_tables(
     session: Connection, entries: Sequence[TableEntry], variables: Mapping[str, str]
 ) -> dict[str, TableSurvey]:
-    relations = [entry.relation for entry in entries if entry.relation is not None]
+    # Several entries may read one relation: asked for twice, it would have every partition twice.
+    relations = list(dict.fromkeys(entry.relation for entry in entries if entry.relation))
     facts = catalog.read_relations(session, relations)
     surveys = [
         _relation_survey(entry, facts)
@@ -163,7 +164,7 @@ def with_stats(
 ) -> dict[str, TableSurvey]:
     """The surveys with statistics of the chosen chunk key (`keys`: manifest name to column)."""
     wanted = {
-        leaf.relation: keys[name]
+        (leaf.relation, keys[name]): None
         for name, survey in surveys.items()
         if keys.get(name)
         for leaf in survey.leaves
@@ -171,15 +172,30 @@ def with_stats(
     if not wanted:
         return dict(surveys)
     with connect(connection.conninfo(replica=True)) as session:
-        stats = catalog.read_stats(session, wanted)
-    return {name: _enriched(survey, stats) for name, survey in surveys.items()}
+        stats = _read_stats(session, wanted)
+    return {name: _enriched(one, keys.get(name), stats) for name, one in surveys.items()}
 
 
-def _enriched(survey: TableSurvey, stats: Mapping[Relation, TableStats]) -> TableSurvey:
-    if survey.facts is None:
+Stats = dict[tuple[Relation, str], TableStats]
+
+
+def _read_stats(session: Connection, wanted: Iterable[tuple[Relation, str]]) -> Stats:
+    """One question; one more only where entries cut the same relation by different columns."""
+    first: dict[Relation, str] = {}
+    others = [
+        (relation, name) for relation, name in wanted if first.setdefault(relation, name) != name
+    ]
+    found = catalog.read_stats(session, first)
+    stats = {(relation, first[relation]): known for relation, known in found.items()}
+    return {**stats, **_read_stats(session, others)} if others else stats
+
+
+def _enriched(survey: TableSurvey, column: str | None, stats: Stats) -> TableSurvey:
+    if survey.facts is None or not column:
         return survey
     leaves = tuple(
-        replace(leaf, stats=stats.get(leaf.relation, leaf.stats)) for leaf in survey.facts.leaves
+        replace(leaf, stats=stats.get((leaf.relation, column), leaf.stats))
+        for leaf in survey.facts.leaves
     )
     return replace(survey, facts=replace(survey.facts, leaves=leaves))
 
