@@ -45,7 +45,7 @@ def demo(
         from backhaul.observe.log import watched
 
         begun = time.monotonic()
-        with _folder(target) as folder, watched(folder, verbose):
+        with _folder(target) as folder, watched("demo", folder, verbose):
             show(folder, ScreenStage(screen))
         screen.say()
         screen.say(f"done in {duration(round(time.monotonic() - begun))}", style="bold green")

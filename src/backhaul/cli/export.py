@@ -62,7 +62,7 @@ def plan(
         from backhaul.wiring import Selection, open_workshop
 
         selection = Selection(patterns=tuple(tables or ()), full=full, past=past, deletes=keys)
-        with watched(folder, verbose), open_workshop(folder) as workshop:
+        with watched("plan", folder, verbose), open_workshop(folder) as workshop:
             plans = _planned(workshop, selection)
             connections = _connections(workshop)
         if as_json:
@@ -125,7 +125,8 @@ def _bring(
     watch = choose_watch(screen, quiet=quiet, as_json=as_json)
     results: Sequence[TableResult] = ()
     interrupted = False
-    with watched(folder, verbose), open_workshop(folder) as workshop:
+    verb = "deletes" if selection.deletes else "extract"
+    with watched(verb, folder, verbose), open_workshop(folder) as workshop:
         plans = _planned(workshop, selection)
         try:
             with watch:

@@ -55,7 +55,7 @@ def check(
     with boundary(screen, debug=debug, as_json=as_json):
         from backhaul.observe.log import watched
 
-        with watched(folder, verbose):
+        with watched("check", folder, verbose):
             code, findings = _checked(folder)
         if as_json:
             told = [finding.as_dict() for finding in findings]

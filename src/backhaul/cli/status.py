@@ -30,7 +30,7 @@ def status(
         from backhaul.observe.log import watched
         from backhaul.wiring import open_workshop
 
-        with watched(folder, verbose), open_workshop(folder) as workshop:
+        with watched("status", folder, verbose), open_workshop(folder) as workshop:
             found = workshop.status(tuple(tables or ()))
         if as_json:
             screen.document({"tables": [one.as_dict() for one in found]})

@@ -14,6 +14,7 @@ from backhaul.cli.figures import count, duration, rate, size
 from backhaul.cli.outcome import show_result
 from backhaul.cli.screen import Screen, harmless, show_finding, write
 from backhaul.cli.tally import Tally
+from backhaul.observe.log import get_log
 
 if TYPE_CHECKING:
     from backhaul.extract.plan import TablePlan
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 HEARTBEAT_SECONDS = 10.0
 # More finished tables than this are counted on a terminal, not listed.
 LISTED_TABLES = 100
+_LOGGED = ("table", "kind", "status", "rows", "bytes", "files", "seconds", "folder", "error")
+
+log = get_log(__name__)
 
 
 class Watch:
@@ -61,6 +65,9 @@ class Watch:
     def planned(self, plans: Sequence[TablePlan]) -> None:
         with self._lock:
             self.tally.begin(plans, self._monotonic())
+        for plan in plans:
+            reason = plan.decision.reason
+            log.info("table planned", table=plan.table, action=plan.action.value, reason=reason)
 
     def progressed(self, progress: TableProgress) -> None:
         with self._lock:
@@ -70,9 +77,15 @@ class Watch:
         with self._lock:
             self.tally.end(result, self._monotonic())
             self.results.append(result)
+        told = result.as_dict()
+        log.info("table ended", **{name: told[name] for name in _LOGGED})
         self.show(result)
 
     def noticed(self, finding: Finding) -> None:
+        log.info("noticed", code=finding.code, subject=finding.subject, text=finding.message)
+        self.show_notice(finding)
+
+    def show_notice(self, finding: Finding) -> None:
         show_finding(self.err if self.quiet else self.out, finding)
 
     def show(self, result: TableResult) -> None:
@@ -146,4 +159,4 @@ class Unseen(Watch):
 
     def show(self, result: TableResult) -> None: ...
 
-    def noticed(self, finding: Finding) -> None: ...
+    def show_notice(self, finding: Finding) -> None: ...

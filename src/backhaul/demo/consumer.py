@@ -56,9 +56,7 @@ def _newest_keys(store: Store) -> set[int]:
 
 def _files_in_order(store: Store, table: str, kinds: tuple[str, ...]) -> list[str]:
     """Both areas' files, the oldest load first."""
-    prefixes = [
-        table_prefix(area, kind, table) for area in AREAS for kind in kinds
-    ]
+    prefixes = [table_prefix(area, kind, table) for area in AREAS for kind in kinds]
     paths = [stored.path for prefix in prefixes for stored in store.list(prefix)]
     return sorted(paths, key=_started)
 

@@ -50,7 +50,7 @@ def get_log(name: str) -> structlog.stdlib.BoundLogger:
 
 
 @contextmanager
-def watched(folder: Path, verbose: int = 0) -> Iterator[None]:
+def watched(command: str, folder: Path, verbose: int = 0) -> Iterator[None]:
     """For one command: JSON lines into the project's folder, and onto the screen with -v or -vv."""
     root = logging.getLogger(_ROOT)
     handlers = [_screen_handler(verbose)] if verbose else []
@@ -60,8 +60,15 @@ def watched(folder: Path, verbose: int = 0) -> Iterator[None]:
     root.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
     for handler in handlers:
         root.addHandler(handler)
+    log = get_log(__name__)
     try:
+        log.info("command began", command=command)
         yield
+        log.info("command ended", command=command)
+    except BaseException as error:
+        # The screen gets two lines without a traceback; whoever has to find out why needs it.
+        log.info("command stopped", command=command, error=type(error).__name__, exc_info=True)
+        raise
     finally:
         root.setLevel(before)
         for handler in handlers:
