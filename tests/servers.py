@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, cast
 import psycopg
 from psycopg import sql
 
+from backhaul.spark.packages import postgres_binaries
 from backhaul.state.identity import choose_identity
 from backhaul.state.postmaster import Postmaster
 
@@ -27,8 +28,15 @@ if TYPE_CHECKING:
 
 DEFAULT_VERSIONS = ("14", "18")
 ALL_VERSIONS = ("13", "14", "15", "16", "17", "18")
-RELEASES = {"13": "13.23.0", "14": "14.24.0", "15": "15.19.0", "16": "16.15.0", "17": "17.11.0", "18": "18.6.0"}
-PASSWORD = "only-for-tests"  # noqa: S105
+RELEASES = {
+    "13": "13.23.0",
+    "14": "14.24.0",
+    "15": "15.19.0",
+    "16": "16.15.0",
+    "17": "17.11.0",
+    "18": "18.6.0",
+}
+PASSWORD = "only-for-tests"
 SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -47,11 +55,7 @@ def binaries_of(version: str) -> Path:
     """The folder with bin/ of a major version; `BACKHAUL_TEST_PG<version>` names one that is there."""
     if given := os.environ.get(f"BACKHAUL_TEST_PG{version}"):
         return Path(given)
-    if Path(f"/tmp/probe/pg{version}/bin").exists():  # PROVISIONAL until spark.packages is there
-        return Path(f"/tmp/probe/pg{version}")
-    from backhaul.spark.packages import postgres_binaries
-
-    return Path(postgres_binaries(RELEASES[version]))
+    return postgres_binaries(RELEASES[version])
 
 
 @dataclass
@@ -159,10 +163,10 @@ class SourceDatabase:
 
     def execute(self, statement: str, *params: object) -> None:
         # A script of several statements is fine as long as it has no parameters.
-        self.connection.execute(cast(LiteralString, statement), params or None)
+        self.connection.execute(cast("LiteralString", statement), params or None)
 
     def rows(self, statement: str, *params: object) -> list[tuple[Any, ...]]:
-        return self.connection.execute(cast(LiteralString, statement), params or None).fetchall()
+        return self.connection.execute(cast("LiteralString", statement), params or None).fetchall()
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """One more session, each statement its own transaction."""
