@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString, cast
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
@@ -163,10 +163,10 @@ class SourceDatabase:
 
     def execute(self, statement: str, *params: object) -> None:
         # A script of several statements is fine as long as it has no parameters.
-        self.connection.execute(cast("LiteralString", statement), params or None)
+        self.connection.execute(statement, params or None)
 
     def rows(self, statement: str, *params: object) -> list[tuple[Any, ...]]:
-        return self.connection.execute(cast("LiteralString", statement), params or None).fetchall()
+        return self.connection.execute(statement, params or None).fetchall()
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """One more session, each statement its own transaction."""
