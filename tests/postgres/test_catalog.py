@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import psycopg
 import pytest
@@ -223,12 +224,13 @@ def test_a_thousand_tables_in_a_second(source: SourceDatabase) -> None:
     with connect(source.url) as connection:
         sent: list[str] = []
         execute = psycopg.Connection.execute
+
+        def counted(*args: Any, **more: Any) -> Any:
+            sent.append(str(args[1]))
+            return execute(*args, **more)
+
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                psycopg.Connection,
-                "execute",
-                lambda *args, **more: (sent.append(str(args[1])), execute(*args, **more))[1],
-            )
+            patch.setattr(psycopg.Connection, "execute", counted)
             began = time.process_time()
             facts = read_relations(connection, list_relations(connection))
             stats = read_stats(connection, dict.fromkeys(facts, "id"))

@@ -124,7 +124,7 @@ def test_a_numeric_that_does_not_fit_is_an_error() -> None:
 def documented() -> dict[str, str]:
     """PostgreSQL's names to the Spark type, from the reference's table and its list."""
     text = REFERENCE.read_text(encoding="utf-8")
-    found = {}
+    found: dict[str, str] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) > 5 and (spark := re.fullmatch(r"`([^`]+)`", cells[4])):

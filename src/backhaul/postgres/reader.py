@@ -18,7 +18,7 @@ from adbc_driver_postgresql import StatementOptions
 
 from backhaul.errors import BackhaulError, SnapshotLost, SourceUnavailable
 from backhaul.postgres.errors import SNAPSHOT_REMEDY, from_driver
-from backhaul.postgres.sql import UNLIMITED, quote_literal, session_settings
+from backhaul.postgres.sql import VERSION_SETTINGS, quote_literal, session_settings
 
 # ADBC ends a batch at the first row that crosses this; so a batch is about this large, or one row.
 BATCH_BYTES = 8 * 1024 * 1024
@@ -106,7 +106,7 @@ class Reader:
             raise from_driver(error, "connection to the source") from error
         try:
             self._run(connection, self._settings)
-            self._run(connection, UNLIMITED)
+            self._run(connection, VERSION_SETTINGS)
             self._adopt(connection, label)
         except BaseException:
             connection.close()

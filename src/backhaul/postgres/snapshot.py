@@ -16,7 +16,7 @@ from psycopg.pq import TransactionStatus
 
 from backhaul.errors import SnapshotLost
 from backhaul.postgres.errors import SNAPSHOT_REMEDY, from_driver
-from backhaul.postgres.sql import UNLIMITED, session_settings
+from backhaul.postgres.sql import VERSION_SETTINGS, session_settings
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -54,7 +54,7 @@ def connect(
     try:
         connection: Connection = psycopg.connect(conninfo, autocommit=True, **named)  # type: ignore[arg-type]
         connection.execute(session_settings(statement_timeout_ms, lock_timeout_ms))
-        connection.execute(UNLIMITED)
+        connection.execute(VERSION_SETTINGS)
     except psycopg.Error as error:
         raise from_driver(error, "connection to the source") from error
     return connection

@@ -151,10 +151,14 @@ def session_settings(statement_timeout_ms: int, lock_timeout_ms: int) -> str:
     return "; ".join(f"SET {name} = {quote_literal(value)}" for name, value in settings.items())
 
 
-# Settings that only some versions have, and that would end a long read.
-UNLIMITED = (
-    "SELECT set_config(name, '0', false) FROM pg_catalog.pg_settings"
-    " WHERE name IN ('transaction_timeout', 'idle_session_timeout') AND setting <> '0'"
+# Settings that only some versions have. Two would end a long read. By the third the server notices
+# a reader that was killed, and ends its query; it can be set where the server runs on Linux.
+VERSION_SETTINGS = (
+    "SELECT set_config(s.name, wanted.value, false)"
+    " FROM (VALUES ('transaction_timeout', '0'), ('idle_session_timeout', '0'),"
+    " ('client_connection_check_interval', '5s')) AS wanted(name, value)"
+    " JOIN pg_catalog.pg_settings AS s ON s.name = wanted.name"
+    " WHERE s.name <> 'client_connection_check_interval' OR version() LIKE '%linux%'"
 )
 
 
