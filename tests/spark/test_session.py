@@ -69,14 +69,16 @@ from pathlib import Path
 from backhaul.project.models import SparkConfig
 from backhaul.spark.session import spark_session
 
+root, sign = map(Path, sys.argv[1:])
+
 def forever(batches):
     import threading
-    Path(sys.argv[2]).write_text("runs")
+    sign.write_text("runs")
     threading.Event().wait()
     yield from batches
 
 try:
-    with spark_session(SparkConfig(master="local[1]"), name="x", root=Path(sys.argv[1])) as session:
+    with spark_session(SparkConfig(master="local[1]"), name="x", root=root) as session:
         session.range(1).mapInArrow(forever, "id long").collect()
 except KeyboardInterrupt:
     print("interrupted")
@@ -190,6 +192,7 @@ def test_an_interrupt_ends_the_job_and_the_jvm(tmp_path: Path) -> None:
     reader = threading.Thread(target=sign.read_text, daemon=True)
     reader.start()
     reader.join(timeout=120)
+    assert not reader.is_alive(), "no task has started"
     process.send_signal(signal.SIGINT)
     said, complaint = process.communicate(timeout=60)
     assert (process.returncode, said, complaint) == (0, "interrupted\n", "")
