@@ -27,10 +27,6 @@ class Begun:
     plan: TablePlan
     export: ExportRow
 
-    @property
-    def may_split(self) -> bool:
-        return bool(self.export.spec.get("chunk_key"))
-
 
 Refused = list[tuple[TablePlan, BackhaulError]]
 

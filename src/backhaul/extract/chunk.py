@@ -7,6 +7,7 @@ start and its number, never from the time of the attempt.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -123,7 +124,7 @@ def _split(claim: Claim, spec: ReadSpec, span: Range, context: ChunkContext) -> 
 def _bring(
     claim: Claim, spec: ReadSpec, span: Range, context: ChunkContext, *, may_split: bool
 ) -> int:
-    with tempfile.TemporaryDirectory(prefix="backhaul-") as folder:
+    with tempfile.TemporaryDirectory(prefix="backhaul-", dir=_scratch()) as folder:
         uploaded = context.clock.now()
         sink = _sink(Path(folder), claim, spec, may_split=may_split)
         try:
@@ -135,6 +136,12 @@ def _bring(
         failpoint("chunk.read")
         _publish(claim, context, files, sink.replaced, uploaded)
         return sum(file.rows for file in files)
+
+
+def _scratch() -> str | None:
+    """Spark's own local folder, which goes with its session however that ends; else the system's."""
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return local if local and Path(local).is_dir() else None
 
 
 def _read(

@@ -18,6 +18,7 @@ from backhaul.clock import Clock
 from backhaul.errors import BackhaulError, LeaseHeld, SourceUnavailable
 from backhaul.extract import outcome
 from backhaul.extract.begin import Begun, begin_exports
+from backhaul.extract.cut import WORTH_A_LANE
 from backhaul.extract.decide import Action
 from backhaul.extract.lane import LaneJob, LaneReport, SourceAccess
 from backhaul.extract.plan import TablePlan
@@ -86,7 +87,11 @@ class _Run:
             return
         self.begun = self._begin(ready)
         failpoint("export.begun")
-        self._read_all()
+        try:
+            self._read_all()
+        except BackhaulError as error:
+            # Spark or the state gave up: what is complete is complete, the rest says why it is not.
+            self._fail(error, self._unsettled())
         self._settle()
         self._settle_rest()
 
@@ -195,7 +200,7 @@ class _Run:
             )
             most = self.executor.resolve(source).max_connections
             # A chunk that proves too large is cut in pieces: lanes for those as well.
-            count = most if any(one.may_split for one in self.begun) else min(most, chunks)
+            count = most if self._is_large(source) else min(most, chunks)
             lanes += [(source, number) for number in range(max(1, count))]
         return LaneJob(
             run_id=self.run_id,
@@ -205,12 +210,18 @@ class _Run:
             lanes=tuple(lanes),
         )
 
+    def _is_large(self, source: str) -> bool:
+        return any(
+            one.plan.source == source and one.plan.estimated_rows >= WORTH_A_LANE
+            for one in self.begun
+        )
+
     def _fail_source(self, source: str, error: BackhaulError) -> None:
-        for one in self._unsettled():
-            if one.plan.source == source:
-                self.executor.state.exports.fail(
-                    self.run_id, one.export.id, outcome.described(error)
-                )
+        self._fail(error, [one for one in self._unsettled() if one.plan.source == source])
+
+    def _fail(self, error: BackhaulError, exports: Sequence[Begun]) -> None:
+        for one in exports:
+            self.executor.state.exports.fail(self.run_id, one.export.id, outcome.described(error))
 
     def _unsettled(self) -> list[Begun]:
         settled = {one.export_id for one in self._progress() if one.is_settled}

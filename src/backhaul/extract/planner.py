@@ -106,7 +106,10 @@ class Planner:
         if found.error is not None:
             return [assemble.failed(entry.name, source, found.error) for entry in entries]
         cases = self._cases(found, entries, histories, targets)
-        return _Assembly(self, found, selection, self.clock.now()).plans(cases)
+        try:
+            return _Assembly(self, found, selection, self.clock.now()).plans(cases)
+        except BackhaulError as error:  # the source went away between two questions
+            return [assemble.failed(entry.name, source, error) for entry in entries]
 
     def _cases(
         self,
@@ -138,7 +141,9 @@ class _Assembly:
     def plans(self, cases: Sequence[TableCase]) -> list[TablePlan]:
         prepared = [self._prepared(case) for case in cases]
         prepared = self._with_stats(prepared)
-        around = Circumstances(self.found, self.selection, self.now, self._ids(prepared))
+        ids = self._ids(prepared)
+        prepared = [replace(c, error=c.error or ids.errors.get(c.name)) for c in prepared]
+        around = Circumstances(self.found, self.selection, self.now, ids)
         return [assemble.plan_table(case, around) for case in prepared]
 
     def _prepared(self, case: TableCase) -> TableCase:

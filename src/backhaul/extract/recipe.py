@@ -98,7 +98,8 @@ def _spec(survey: TableSurvey, kind: str, attributes: Sequence[Attribute], key: 
         chunk_key=_chunk_key(survey, key),
         chunk_rows=entry.chunk_rows,
         key=key,
-        conditions=(f"({entry.where})",) if entry.where else (),
+        # The line end keeps a comment at its end from swallowing what follows.
+        conditions=(f"({entry.where}\n)",) if entry.where else (),
     )
 
 
