@@ -117,6 +117,15 @@ def test_the_old_form_reads_from_begin_to_end_however_long_the_pause() -> None:
     )
 
 
+def test_the_old_form_in_days() -> None:
+    between = (
+        "u BETWEEN '{EXECUTION_DATE}'::timestamp - interval '{DAYS} day' AND '{END_TIMESTAMP}'"
+    )
+    forms = query_forms(f"SELECT id FROM t WHERE {between}", {})
+    assert forms.backfill == "SELECT id FROM t"
+    assert forms.windowed and "'{BEGIN_TIMESTAMP}'::timestamp - interval '0 day'" in forms.windowed
+
+
 def test_variables_and_percent_signs() -> None:
     query = (
         "SELECT CASE WHEN project_id IN ({INTERNAL_PROJECT_IDS}) THEN '**MASKED**' ELSE title END "

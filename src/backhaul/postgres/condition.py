@@ -18,6 +18,8 @@ from backhaul.postgres.tokens import PLACEHOLDER, Span, Tokens
 
 _LOWER_IF_RIGHT = {TokenType.GT, TokenType.GTE}
 _UPPER_IF_RIGHT = {TokenType.LT, TokenType.LTE}
+# How long a window of the old form is: ours know their begin.
+_LENGTHS = ("HOURS", "DAYS")
 _COMPARISONS = _LOWER_IF_RIGHT | _UPPER_IF_RIGHT
 
 
@@ -44,7 +46,7 @@ def drop_windows(tokens: Tokens) -> frozenset[int]:
 
 
 def normal_placeholders(tokens: Tokens) -> str:
-    """The text with {EXECUTION_DATE} and {HOURS} told as the begin or the end of the window.
+    """The text with {EXECUTION_DATE}, {HOURS} and {DAYS} told as the begin or the end of the window.
 
     A lower bound of `'{EXECUTION_DATE}' - '{HOURS} hours'` is the window's begin: so a window after
     a long pause is as long as the pause, and no hour between two runs is lost.
@@ -128,8 +130,8 @@ def _normal(tokens: Tokens, window: Span, index: int) -> str:
     text = tokens.text(index)
     bound = _bound(tokens, window, index)
     if bound:
-        return PLACEHOLDER.sub(lambda m: "0" if m[1] == "HOURS" else bound, text)
-    if "{EXECUTION_DATE}" in text or "{HOURS}" in text:
+        return PLACEHOLDER.sub(lambda m: "0" if m[1] in _LENGTHS else bound, text)
+    if any(f"{{{name}}}" in text for name in ("EXECUTION_DATE", *_LENGTHS)):
         raise QueryInvalid(
             f"{tokens.at(index)}: {text} is neither a lower nor an upper bound here, "
             "so the hours between two runs would be lost",

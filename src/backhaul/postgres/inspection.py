@@ -22,6 +22,7 @@ from backhaul.postgres.catalog import (
     read_stats,
 )
 from backhaul.postgres.errors import from_driver
+from backhaul.postgres.naming import with_distinct_names
 from backhaul.postgres.query import check_query, query_forms
 from backhaul.postgres.sql import quote_relation
 from backhaul.postgres.statements import statements
@@ -59,6 +60,8 @@ def _check_query(
 ) -> list[Finding]:
     assert entry.query is not None
     forms = query_forms(entry.query, variables, entry.additional_filtering)
+    if entry.form == "gitlab":
+        forms = with_distinct_names(session, forms)
     return check_output(entry, describe_query(session, forms.backfill))
 
 

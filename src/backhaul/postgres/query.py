@@ -1,7 +1,7 @@
 """What does a query of the manifest say to a backfill, and what to a window?
 
 A query may hold window placeholders inside of string literals ('{BEGIN_TIMESTAMP}',
-'{END_TIMESTAMP}', and of old '{EXECUTION_DATE}', '{HOURS}'), variables ({INTERNAL_PROJECT_IDS}) and
+'{END_TIMESTAMP}', and of old '{EXECUTION_DATE}', '{HOURS}' or '{DAYS}'), variables ({INTERNAL_PROJECT_IDS}) and
 %% for a percent sign. The windowed form keeps the window's placeholders until its bounds are known;
 the backfill form is the same text without the window condition, and that only.
 """

@@ -80,7 +80,9 @@ def check_table(candidate: Candidate) -> list[Finding]:
 def check_output(entry: TableEntry, attributes: Sequence[Attribute]) -> list[Finding]:
     """The same for a query: what the entry names must be in its result."""
     names = [attribute.name for attribute in attributes]
-    wanted = [("key", name) for name in entry.key]
+    # Theirs load unchanged: a key that is not selected costs the table its chunks, no more.
+    theirs = entry.form == "gitlab" and not set(entry.key).issubset(names)
+    wanted = [("key", name) for name in entry.key if not theirs]
     wanted += [("watermark", entry.watermark)] if entry.watermark else []
     wanted += [("load_by_id", entry.load_by_id)] if entry.load_by_id else []
     found = [
@@ -107,12 +109,13 @@ def check_output(entry: TableEntry, attributes: Sequence[Attribute]) -> list[Fin
                 entry.place,
             )
         )
-    if not entry.key:
+    if not entry.key or theirs:
+        lacks = f"does not select its key ({', '.join(entry.key)})" if theirs else "has no key"
         found.append(
             Finding(
                 Level.WARNING,
                 "key-missing",
-                "the query has no key, so it is read as one chunk",
+                f"the query {lacks}, so it is read as one chunk",
                 "name the columns that tell its rows apart: `key: [id]`",
                 entry.name,
                 entry.place,

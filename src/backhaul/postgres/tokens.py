@@ -17,7 +17,7 @@ from sqlglot.errors import TokenError
 
 from backhaul.errors import QueryInvalid
 
-PLACEHOLDER = re.compile(r"\{(BEGIN_TIMESTAMP|END_TIMESTAMP|EXECUTION_DATE|HOURS)\}")
+PLACEHOLDER = re.compile(r"\{(BEGIN_TIMESTAMP|END_TIMESTAMP|EXECUTION_DATE|HOURS|DAYS)\}")
 STRINGS = frozenset(
     {
         TokenType.STRING,

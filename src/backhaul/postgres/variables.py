@@ -15,7 +15,7 @@ from backhaul.errors import QueryInvalid
 from backhaul.postgres.tokens import STRINGS, Tokens, read_tokens
 
 _NAME = re.compile(r"\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
-_WINDOW_NAMES = {"BEGIN_TIMESTAMP", "END_TIMESTAMP", "EXECUTION_DATE", "HOURS"}
+_WINDOW_NAMES = {"BEGIN_TIMESTAMP", "END_TIMESTAMP", "EXECUTION_DATE", "HOURS", "DAYS"}
 
 
 def substituted(text: str, variables: Mapping[str, str]) -> str:

@@ -7,10 +7,10 @@
       users: {import_query, export_table_primary_key, database_type: main, ...}
 
 Theirs and ours differ in this: `database_type` is the connection's name, `deletes_exempt` the
-opposite of `deletes`, and a query holds its window itself. Older manifests have one flat
-`connection_info`; its connection is named after the file. A connection of the same name in
-`backhaul.yml` wins, because it can say more (replica, limits). What only their loader and dbt use
-is kept in `extras`.
+opposite of `deletes`, and a query holds its window itself. Older manifests have one connection, flat
+in `connection_info` or as `postgres_source_connection`: it is named after the file. A connection of
+the same name in `backhaul.yml` wins, because it can say more (replica, limits). What only their
+loader and dbt use is kept in `extras`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Any of these keys tells the form; no key of ours is among them.
 MARKS = frozenset({"import_db", "import_query", "export_table", "export_table_primary_key"})
 SOURCE_PREFIX = "postgres_source_connection_"
+_ONLY_SOURCE = "postgres_source_connection"
 # Where their pipeline keeps its metadata; ours is the state database.
 _METADATA = "postgres_metadata_connection"
 _PARTS = ("host", "port", "database", "user", "pass")
@@ -92,7 +93,7 @@ def is_gitlab_entry(section: Section) -> bool:
 def gitlab_entry(
     name: str, settings: GitlabSettings, source: str, defaults: ExtractSettings, place: Place
 ) -> TableEntry:
-    """Their entry as ours; ValueError if the key is an expression that is not selected."""
+    """Their entry as ours."""
     key = _key(settings)
     windowed = is_windowed(settings.import_query)
     by_id = key[0] if settings.incremental_type and key else None
@@ -126,14 +127,15 @@ def gitlab_entry(
 
 
 def _key(settings: GitlabSettings) -> tuple[str, ...]:
+    """The columns; an expression that is not selected stays as it is, and planning will say so."""
     return tuple(
-        selected_as(part, settings.import_query) if "(" in part or "||" in part else part
+        (selected_as(part, settings.import_query) or part) if "(" in part or "||" in part else part
         for part in settings.export_table_primary_key
     )
 
 
-def selected_as(expression: str, query: str) -> str:
-    """The column as which a query selects an expression; ValueError if it does not.
+def selected_as(expression: str, query: str) -> str | None:
+    """The column as which a query selects an expression; None if it does not.
 
     Theirs has `CONCAT(deployment_id,'_',merge_request_id)` as a key: chunks need the column's name.
     """
@@ -147,9 +149,7 @@ def selected_as(expression: str, query: str) -> str:
         named = {select.unalias().sql("postgres"): select.alias_or_name for select in selects}
     except (SqlglotError, RecursionError):
         named, wanted = {}, expression
-    if not named.get(wanted):
-        raise ValueError(f"{expression!r} is neither a column nor selected by the query")
-    return str(named[wanted])
+    return named.get(wanted) or None
 
 
 def connection_info(section: Section) -> list[NamedVariables]:
@@ -157,19 +157,20 @@ def connection_info(section: Section) -> list[NamedVariables]:
     if not is_mapping(section):
         return []
     entries = section.node.entries()
+    only = PurePosixPath(section.file).stem
     if entries and not any(isinstance(node.value, dict) for node in entries.values()):
-        name = PurePosixPath(section.file).stem
-        return _named(name, section)
+        return _named(only, section)
     found: list[NamedVariables] = []
     for key in entries:
         below = section.below(key)
         if below is None or key == _METADATA:
             continue
-        if not key.startswith(SOURCE_PREFIX) or key == SOURCE_PREFIX:
+        name = only if key == _ONLY_SOURCE else key.removeprefix(SOURCE_PREFIX)
+        if name in ("", key):
             remedy = f"name it {SOURCE_PREFIX}<database_type>"
             section.find("unknown_key", f"`{key}` is not a connection here", remedy, key)
         elif is_mapping(below):
-            found += _named(key.removeprefix(SOURCE_PREFIX), below)
+            found += _named(name, below)
     return found
 
 

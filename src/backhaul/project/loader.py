@@ -194,12 +194,7 @@ class _Loading:
         source = source or self._only_source(section, "database_type")
         if source is None:
             return None
-        try:
-            return gitlab_entry(name, settings, source, extract, place)
-        except ValueError as error:
-            key = "export_table_primary_key"
-            section.find("wrong_value", f"`{key}`: {error}", "name a column of the query", key)
-            return None
+        return gitlab_entry(name, settings, source, extract, place)
 
     def _only_source(self, section: Section, key: str) -> str | None:
         """Where there is one connection, nobody needs to name it."""

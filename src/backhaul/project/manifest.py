@@ -30,7 +30,7 @@ ChunkBy = Literal["auto", "key", "blocks"]
 NumericPolicy = Literal["text", "double"]
 
 # What a query may hold in braces besides the project's variables.
-PLACEHOLDERS = ("BEGIN_TIMESTAMP", "END_TIMESTAMP", "EXECUTION_DATE", "HOURS")
+PLACEHOLDERS = ("BEGIN_TIMESTAMP", "END_TIMESTAMP", "EXECUTION_DATE", "HOURS", "DAYS")
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".\s]+)')
 DEFAULT_SCHEMA = "public"
