@@ -193,3 +193,19 @@ def test_messages_hold_no_row_values(source: SourceDatabase) -> None:
 def test_a_value_that_adbc_cannot_read_is_no_reason_to_try_again() -> None:
     error = pa.ArrowInvalid("[libpq] ReadRecord failed at row 0: no idea")
     assert isinstance(from_driver(error, "t"), ValueUnreadable)
+
+
+def test_bytes_that_are_no_text_stop_the_export(source: SourceDatabase) -> None:
+    url = source.server.url_of("no_encoding")
+    source.execute(
+        "CREATE DATABASE no_encoding ENCODING 'SQL_ASCII'"
+        " LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    )
+    with connect(url) as connection:
+        connection.execute("CREATE TABLE t (id int, x text)")
+        connection.execute("INSERT INTO t VALUES (1, 'ü'), (2, E'\\xff')")
+    with Reader(url) as reader:
+        assert reader.fetch_rows("SELECT x FROM t WHERE id = 1") == [("ü",)]
+        with pytest.raises(ValueUnreadable, match="UTF8"):
+            reader.fetch_rows("SELECT x FROM t", "t 1")
+    source.server.drop_database(url)

@@ -67,8 +67,8 @@ _BY_STATE: dict[str, tuple[type[BackhaulError], str | None]] = {
     "XX": (ValueUnreadable, "the server reports damaged data; check its log"),
 }
 
-# ADBC's own words for bytes that it cannot turn into Arrow.
-_UNREADABLE = "ReadRecord failed"
+# The words of ADBC and Arrow for bytes that make no value.
+_UNREADABLE = ("ReadRecord failed", "Invalid UTF8")
 
 # libpq gives a refused login no SQLSTATE; these are the server's words in its default language.
 _LOGIN = {
@@ -99,7 +99,7 @@ def _classify(state: str, said: str) -> tuple[type[BackhaulError], str | None]:
     if state:
         # Unknown to us, but the server's own answer: the same question gets it again.
         return QueryInvalid, None
-    if _UNREADABLE in said:
+    if any(words in said for words in _UNREADABLE):
         return ValueUnreadable, None
     for words, kind in _LOGIN.items():
         if words in said:

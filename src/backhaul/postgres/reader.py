@@ -45,6 +45,8 @@ class Reader:
         self._settings = session_settings(statement_timeout_ms, lock_timeout_ms)
         self._batch_bytes = batch_bytes
         self._connection: Any = None
+        # A database in SQL_ASCII takes and sends any bytes for text; every other encoding is sure.
+        self._unchecked = False
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +93,10 @@ class Reader:
         # ADBC's own stream keeps the SQLSTATE of an error in mid-stream; Arrow's reader loses it.
         handle = cursor.fetch_arrow()
         with closing(_import_stream(handle.address)) as stream:
-            yield from stream
+            for batch in stream:
+                if self._unchecked:
+                    batch.validate(full=True)
+                yield batch
 
     def _ready(self, label: str) -> Any:
         if self._connection is None:
@@ -107,11 +112,17 @@ class Reader:
         try:
             self._run(connection, self._settings)
             self._run(connection, VERSION_SETTINGS)
+            self._unchecked = self._encoding(connection) == "SQL_ASCII"
             self._adopt(connection, label)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _encoding(self, connection: Any) -> str:
+        with closing(connection.cursor()) as cursor:
+            cursor.execute("SELECT current_setting('server_encoding')")
+            return str(cursor.fetchone()[0])
 
     def _adopt(self, connection: Any, label: str) -> None:
         if self._snapshot_id is None:

@@ -88,32 +88,43 @@ def boundaries_select(
 ) -> str:
     """The keys, as text and in order, that cut a chunk into pieces of at most `chunk_rows` rows.
 
-    Rows with equal keys stay together. Where keys repeat, pieces start every `chunk_rows / 2` rows,
-    so that the repeats that spill over from a piece's end still fit; only a single key with more
-    rows than half a chunk can make a larger piece.
+    Rows with equal keys stay together, so only a single key with more than half as many rows can
+    make a larger piece. One pass numbers the rows and keeps two candidates per chunk, each the
+    first of its equals; from those few, each cut is the farthest one that its piece can hold.
     """
-    names = [quote_name(column.name) for column in chunk_key]
+    if span.nulls or not chunk_key:
+        return "SELECT ''::text WHERE false"
     wanted = [*span_conditions(chunk_key, span), *conditions]
     # A row whose key is NULL belongs to the chunk of NULLs, and can be no boundary.
     wanted += [f"{quote_name(c.name)} IS NOT NULL" for c in chunk_key if c.nullable]
-    if span.nulls or not names:
-        wanted.append("false")
-    keys = ", ".join(names) or "1"
-    texts = ", ".join(f"k.{name}::text" for name in names) or "''"
-    order = ", ".join(f"k.{name}" for name in names) or "k.start"
-    half = max(1, chunk_rows // 2)
-    grouped = (
-        f"SELECT {keys}, sum(count(*)) OVER (ORDER BY {keys}) - count(*) AS start,"
-        f" max(count(*)) OVER () AS most FROM {from_item(source)}{_where(wanted)} GROUP BY {keys}"
+    names = [quote_name(column.name) for column in chunk_key]
+    numbers = range(len(names))
+    return _BOUNDARIES.format(
+        keys=", ".join(f"{names[number]} AS k{number}" for number in numbers),
+        order=", ".join(names),
+        source=f"{from_item(source)}{_where(wanted)}",
+        step=max(1, chunk_rows // 2),
+        rows=chunk_rows,
+        texts=", ".join(f"b.k{number}::text" for number in numbers),
     )
-    numbered = (
-        f"SELECT k.*, div(k.start, CASE WHEN k.most = 1 THEN {chunk_rows} ELSE {half} END) AS piece"
-        f" FROM ({grouped}) AS k"
-    )
-    marked = (
-        f"SELECT k.*, lag(k.piece) OVER (ORDER BY {order}) AS piece_before FROM ({numbered}) AS k"
-    )
-    return f"SELECT {texts} FROM ({marked}) AS k WHERE k.piece <> k.piece_before ORDER BY {order}"
+
+
+_BOUNDARIES = """\
+WITH RECURSIVE numbered AS (
+    SELECT {keys}, row_number() OVER w AS number, rank() OVER w - 1 AS first,
+           lead(1) OVER w IS NULL AS last
+    FROM {source} WINDOW w AS (ORDER BY {order})
+), candidates AS MATERIALIZED (
+    SELECT * FROM numbered WHERE (number - 1) % {step} = 0 OR last
+), cuts AS (
+    SELECT 0::bigint AS first
+    UNION ALL
+    SELECT (SELECT coalesce(max(c.first) FILTER (WHERE c.first <= cuts.first + {rows}), min(c.first))
+            FROM candidates AS c WHERE c.first > cuts.first)
+    FROM cuts WHERE (SELECT max(c.number) FROM candidates AS c) - cuts.first > {rows}
+)
+SELECT {texts} FROM (SELECT DISTINCT ON (first) * FROM candidates ORDER BY first) AS b
+JOIN cuts ON cuts.first = b.first WHERE b.first > 0 ORDER BY b.first"""
 
 
 def span_conditions(chunk_key: Sequence[KeyColumn], span: Range) -> list[str]:
