@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-_REPORT = "lane int, host string, chunk_count int, failed_count int, rows long"
+_REPORT = "lane int, host string, folder string, chunk_count int, failed_count int, rows long"
 
 
 def run_lanes(spark: SparkSession, job: LaneJob) -> list[LaneReport]:
@@ -57,6 +57,7 @@ def _arrow_report() -> pa.Schema:
         [
             ("lane", pyarrow.int32()),
             ("host", pyarrow.string()),
+            ("folder", pyarrow.string()),
             ("chunk_count", pyarrow.int32()),
             ("failed_count", pyarrow.int32()),
             ("rows", pyarrow.int64()),

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from backhaul.clock import Clock, SystemClock
 from backhaul.errors import BackhaulError, Retry, SourceUnavailable, TerminalError
@@ -61,10 +62,14 @@ class LaneJob:
 
 @dataclass(frozen=True)
 class LaneReport:
-    """What a lane did, for the log and for the proof that several machines took part."""
+    """What a lane did, for the log and for the proof that several executors took part.
+
+    `folder` is where it worked: two executors on one host have folders of their own.
+    """
 
     lane: int
     host: str
+    folder: str
     chunk_count: int
     failed_count: int
     rows: int
@@ -109,7 +114,8 @@ class _Lane:
         return True
 
     def report(self) -> LaneReport:
-        return LaneReport(self._index, socket.gethostname(), self._done, self._failed, self._rows)
+        host, folder = socket.gethostname(), str(Path.cwd())
+        return LaneReport(self._index, host, folder, self._done, self._failed, self._rows)
 
     def _extract(self, claim: Claim) -> int:
         for pause in RECONNECT_AFTER_SECONDS:
