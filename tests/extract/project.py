@@ -36,7 +36,7 @@ from backhaul.state.database import State
 from backhaul.state.records import ExportRow, MetadataRow
 from backhaul.store.layout import processed_path
 from backhaul.store.store import Store, open_store
-from tests.servers import SourceDatabase
+from tests.servers import PASSWORD, SourceDatabase
 
 Row = dict[str, Any]
 SOURCE = "shop"
@@ -132,6 +132,13 @@ class Bench:
         self.entries[name] = gitlab_entry(
             name, parsed, SOURCE, self.settings, Place("manifest/main.yml", 1, f"tables.{name}")
         )
+
+    def user_of(self, name: str) -> str:
+        """Connect as a role of its own that may log in, and nothing else; returns its name."""
+        role = f"{name}_{self.source.url.rpartition('_')[2]}"
+        self.source.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
+        self.connection = self.source.model(SOURCE).model_copy(update={"user": role})
+        return role
 
     def resolve(self, source: str) -> PostgresConnection:
         found = self.connection or self.source.model(source)

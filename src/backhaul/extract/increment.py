@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 from backhaul.errors import QueryInvalid
-from backhaul.extract.bounds import Bounds, id_bounds, next_bounds, parse_watermark, time_bounds
+from backhaul.extract.bounds import (
+    Bounds,
+    id_bounds,
+    id_kind,
+    next_bounds,
+    parse_watermark,
+    time_bounds,
+    time_kind,
+)
 from backhaul.extract.case import Circumstances, TableCase
 from backhaul.extract.decide import Action, Mode
 from backhaul.extract.plan import TablePlan
 from backhaul.extract.recipe import id_attribute, watermark_attribute
 from backhaul.extract.spec import ReadSpec
+from backhaul.findings import Finding, Level
 from backhaul.postgres.partition import ChunkPlan, Range
 from backhaul.postgres.query import fill_window
 
@@ -41,16 +51,35 @@ def incremental(plan: TablePlan, case: TableCase, around: Circumstances) -> Tabl
 
 def marked_by_time(plan: TablePlan, case: TableCase, around: Circumstances) -> TablePlan:
     """A backfill's watermark: from where the first window goes on."""
-    watermark_attribute(case.survey)  # a missing column is found now, not after the backfill
+    # A missing column, or one that is no time, is found now, not after the backfill.
+    time_kind(watermark_attribute(case.survey), case.name)
     return replace(plan, watermark_after=around.safe.isoformat(), watermark_kind="time")
 
 
 def marked_by_id(plan: TablePlan, case: TableCase, around: Circumstances) -> TablePlan:
     """Ids below the largest may still be uncommitted: then the stored id stays, and they come next time."""
-    id_attribute(case.survey)
-    largest = around.ids.largest.get(case.name)
-    after = largest if around.ids.settled else plan.watermark_before
-    return replace(plan, watermark_after=after or LOWEST_ID, watermark_kind="id", max_id=largest)
+    id_kind(id_attribute(case.survey), case.name)
+    ids, largest = around.ids, around.ids.largest.get(case.name)
+    after = largest if ids.settled else plan.watermark_before
+    return replace(
+        plan,
+        watermark_after=after or LOWEST_ID,
+        watermark_kind="id",
+        max_id=largest,
+        asked_lsn=ids.asked_lsn or plan.asked_lsn,
+        findings=plan.findings if ids.settled else (*plan.findings, _unsettled(case.name)),
+    )
+
+
+def _unsettled(table: str) -> Finding:
+    return Finding(
+        Level.NOTE,
+        "ids-unsettled",
+        "transactions that may still commit smaller ids are open, or hidden from this user; the "
+        "next load brings this one's rows again, so that none is lost",
+        remedy="end them, or GRANT pg_read_all_stats TO the user of the connection",
+        subject=table,
+    )
 
 
 def _window(case: TableCase, around: Circumstances) -> Bounds | None:
@@ -89,12 +118,13 @@ def _by_id(plan: TablePlan, case: TableCase, around: Circumstances) -> TablePlan
             f"{case.name} was backfilled without `load_by_id`, so no id is stored to go on from",
             remedy=f"run `backhaul extract {case.name} --full` once",
         )
-    if int(end) <= int(begin):
+    if Decimal(end) <= Decimal(begin):
         return _nothing_new(plan, f"no id above {begin}")
     attribute = id_attribute(case.survey)
     assert attribute is not None  # the mode says so
     assert plan.spec is not None
-    bounds = id_bounds(attribute, begin, end, unique=_tells_rows_apart(attribute.name, case))
+    unique = _tells_rows_apart(attribute.name, case)
+    bounds = id_bounds(attribute, case.name, begin, end, unique=unique)
     spec = replace(plan.spec.narrowed(bounds.conditions), kind="load_by_id")
     plan = replace(plan, kind="load_by_id", window=bounds.window, chunks=_one_chunk(), spec=spec)
     return marked_by_id(replace(plan, watermark_before=begin), case, around)

@@ -19,10 +19,10 @@ from backhaul.errors import BackhaulError, TableMissing
 from backhaul.extract.decide import Target
 from backhaul.postgres import catalog
 from backhaul.postgres.catalog import LeafFacts, TableFacts
+from backhaul.postgres.naming import with_distinct_names
 from backhaul.postgres.partition import TableStats
 from backhaul.postgres.query import QueryForms, query_forms
 from backhaul.postgres.snapshot import connect
-from backhaul.postgres.sql import distinct_names, renamed_query
 from backhaul.postgres.types import Attribute
 from backhaul.postgres.watermark import writer_facts
 from backhaul.postgres.window import SafeEnd, safe_end
@@ -141,22 +141,12 @@ def _query_survey(
     try:
         forms = query_forms(entry.query or "", variables, entry.additional_filtering)
         if entry.form == "gitlab":
-            forms = _with_distinct_names(session, forms)
+            forms = with_distinct_names(session, forms)
         attributes = catalog.describe_query(session, forms.backfill)
         estimate = catalog.estimate_query(session, forms.backfill)
     except BackhaulError as error:
         return TableSurvey(entry, error=error)
     return TableSurvey(entry, attributes, forms=forms, estimated_rows=estimate)
-
-
-def _with_distinct_names(session: Connection, forms: QueryForms) -> QueryForms:
-    """That form's queries may name a column twice, which no file can hold; ours must say what they mean."""
-    names = catalog.output_names(session, forms.backfill)
-    distinct = distinct_names(names)
-    if distinct == names:
-        return forms
-    windowed = forms.windowed and renamed_query(forms.windowed, distinct)
-    return QueryForms(renamed_query(forms.backfill, distinct), windowed)
 
 
 def with_stats(
@@ -202,10 +192,15 @@ def _enriched(survey: TableSurvey, column: str | None, stats: Stats) -> TableSur
 
 @dataclass(frozen=True)
 class Ids:
-    """The largest id of each table that is loaded by id, and whether nothing below it is still open."""
+    """The largest id of each table that is loaded by id, and whether nothing below it is still open.
+
+    `asked_lsn`: where a replica must be before it has what was open at that time.
+    """
 
     largest: Mapping[str, str] = field(default_factory=dict)
     settled: bool = True
+    asked_lsn: str | None = None
+    errors: Mapping[str, BackhaulError] = field(default_factory=dict)
 
 
 def survey_ids(connection: PostgresConnection, tables: Sequence[TableSurvey]) -> Ids:
@@ -215,11 +210,21 @@ def survey_ids(connection: PostgresConnection, tables: Sequence[TableSurvey]) ->
     """
     if not tables:
         return Ids()
+    largest: dict[str, str] = {}
+    errors: dict[str, BackhaulError] = {}
     with connect(connection.conninfo(replica=True)) as session:
+        for one in tables:
+            try:
+                found = _largest_id(session, one)
+            except BackhaulError as error:
+                errors[one.entry.name] = error
+                continue
+            if found is not None:
+                largest[one.entry.name] = found
+        # Not before: whoever began while we looked may hold an id below the largest.
         looked_at = catalog.server_time(session)
-        largest = {one.entry.name: _largest_id(session, one) for one in tables}
-    known = {name: value for name, value in largest.items() if value is not None}
-    return Ids(known, _settled(connection, looked_at))
+    settled, lsn = _settled(connection, looked_at)
+    return Ids(largest, settled, lsn, errors)
 
 
 def _largest_id(session: Connection, table: TableSurvey) -> str | None:
@@ -229,18 +234,22 @@ def _largest_id(session: Connection, table: TableSurvey) -> str | None:
     return catalog.read_largest(session, source, table.entry.load_by_id)
 
 
-def _settled(connection: PostgresConnection, since: datetime) -> bool:
+def _settled(connection: PostgresConnection, since: datetime) -> tuple[bool, str | None]:
     """Whether all transactions that were writing at `since` have ended, within our patience."""
     give_up = time.monotonic() + SETTLE_SECONDS
-    with connect(connection.conninfo()) as session:
-        while True:
-            facts = writer_facts(session, from_replica=False)
-            starts = (facts.oldest_writer_start, facts.oldest_prepared)
-            if facts.can_see_all and all(start is None or start > since for start in starts):
-                return True
-            if time.monotonic() > give_up:
-                return False
-            time.sleep(SETTLE_POLL_SECONDS)
+    try:
+        with connect(connection.conninfo()) as session:
+            while True:
+                facts = writer_facts(session, from_replica=False)
+                starts = (facts.oldest_writer_start, facts.oldest_prepared)
+                if facts.can_see_all and all(start is None or start > since for start in starts):
+                    return True, facts.asked_lsn
+                if not facts.can_see_all or time.monotonic() > give_up:
+                    return False, facts.asked_lsn
+                time.sleep(SETTLE_POLL_SECONDS)
+    except BackhaulError:
+        # Nobody but the primary knows; where it is away, nothing counts as settled.
+        return False, None
 
 
 @dataclass(frozen=True)
