@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,6 +32,7 @@ class Cluster:
 
     url: str
     folder: Path
+    processes: Mapping[str, subprocess.Popen[str]] = field(default_factory=dict)
 
     @property
     def conf(self) -> dict[str, str]:
@@ -48,6 +49,12 @@ class Cluster:
     def worker_of(self, working_folder: str) -> str:
         """Which worker a task ran on, by the `os.getcwd()` that it saw."""
         return Path(working_folder).relative_to(self.folder).parts[0]
+
+    def kill(self, worker: str) -> None:
+        """As a machine that loses its power: the worker and its executors, with no goodbye."""
+        process = self.processes[worker]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @dataclass
@@ -111,7 +118,8 @@ def standalone_cluster(workers: int = 2) -> Iterator[Cluster]:
             started.append(daemon)
         for daemon in started:
             daemon.wait_for("Successfully registered with master")
-        yield Cluster(url, folder)
+        processes = {f"worker-{n}": one.process for n, one in enumerate(started, start=1)}
+        yield Cluster(url, folder, processes)
 
 
 def _start(name: str, home: Path, *arguments: str) -> Daemon:

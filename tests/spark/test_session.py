@@ -198,11 +198,11 @@ def test_an_interrupt_ends_the_job_and_the_jvm(tmp_path: Path) -> None:
     assert (process.returncode, said, complaint) == (0, "interrupted\n", "")
 
 
-def test_an_option_that_java_does_not_know_is_named(tmp_path: Path) -> None:
-    option = "spark.driver.extraJavaOptions=-XnoSuchOption"
+def test_an_option_that_java_refuses_is_named(tmp_path: Path) -> None:
+    option = "spark.driver.extraJavaOptions=-Xss1nonsense"
     said = run(STARTED, "local[1]", tmp_path / "root", option, cwd=tmp_path).stdout
     assert said.startswith("JavaMissing")
-    assert "-XnoSuchOption" in said
+    assert "-Xss1nonsense" in said
     assert "spark.log" in said
 
 
@@ -210,6 +210,14 @@ def test_a_master_that_is_none_is_named(tmp_path: Path) -> None:
     said = run(STARTED, "lokal", tmp_path / "root", cwd=tmp_path).stdout
     assert said.startswith("NeedsOperator")
     assert "lokal" in said
+
+
+def test_a_missing_connect_client_names_the_extra_and_no_token(tmp_path: Path) -> None:
+    without = f"import sys; sys.modules['grpc'] = None\n{STARTED}"
+    said = run(without, "sc://spark:15002/;token=hush-hush", tmp_path / "root", cwd=tmp_path).stdout
+    assert said.startswith("ExtraMissing sc://spark:15002 ")
+    assert "backhaul[connect]" in said
+    assert "hush-hush" not in said
 
 
 @pytest.mark.all

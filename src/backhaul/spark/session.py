@@ -7,6 +7,7 @@ the folder that it is given. `spark.conf` of backhaul.yml is applied last and wi
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -93,8 +94,10 @@ def close_session(session: SparkSession) -> None:
     from pyspark import SparkContext
 
     session.stop()
+    if "connect" in type(session).__module__:
+        return
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None  # noqa: SLF001
-    if gateway is None or "connect" in type(session).__module__:
+    if gateway is None:
         return
     gateway.shutdown()
     _end(gateway)
@@ -212,9 +215,16 @@ def _start(config: SparkConfig, settings: Mapping[str, str], root: Path) -> Spar
 def _same_interrupt() -> Iterator[None]:
     """pyspark takes Ctrl-C for itself, and keeps it after the session is gone; commands need it."""
     handler = signal.getsignal(signal.SIGINT)
+    logging.getLogger().addFilter(_no_news)
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
+
+
+def _no_news(record: logging.LogRecord) -> bool:
+    """py4j logs a Ctrl-C as an error, with its traceback, before it passes it on."""
+    from_py4j = f"{os.sep}py4j{os.sep}" in record.pathname
+    return not (from_py4j and record.exc_info and record.exc_info[0] is KeyboardInterrupt)
 
 
 def _forget(gateway: Any) -> None:
@@ -249,7 +259,7 @@ def _failure(config: SparkConfig, log: Path, begin: int, error: Exception) -> Ba
         )
     if re.search(r"UnsupportedClassVersion|Could not create the Java Virtual Machine", said):
         return JavaMissing(
-            f"Java could not run Spark: {_last_line(said)}",
+            f"Java could not run Spark: {_first_line(said, 'Invalid|Unrecognized|Error')}",
             remedy="use Java 17 or 21 (JAVA_HOME), and options that it knows "
             f"(`spark.driver.extraJavaOptions`); {where}",
         )
@@ -264,8 +274,13 @@ def _failure(config: SparkConfig, log: Path, begin: int, error: Exception) -> Ba
     )
 
 
+def _first_line(said: str, pattern: str) -> str:
+    found = re.search(rf"^.*\b(?:{pattern})\b.*$", said, re.MULTILINE)
+    return found.group(0).strip() if found else _last_line(said)
+
+
 def _last_line(said: str) -> str:
-    named = re.findall(r"^.*(?:Exception|Error|Unrecognized)\b.*$", said, re.MULTILINE)
+    named = re.findall(r"^.*(?:Exception|Error)\b.*$", said, re.MULTILINE)
     lines = named or said.strip().splitlines() or ["no reason given"]
     return " ".join(lines[-1].split())[:400]
 
@@ -276,7 +291,7 @@ def _connect(config: SparkConfig, name: str) -> SparkSession:
         from pyspark.sql.connect.session import SparkSession as RemoteSession
     except ImportError as error:
         raise ExtraMissing(
-            f"{config.master} is a Spark Connect session, and its client is not installed "
+            f"{_without_token(config.master)} is a Spark Connect session, and its client is not installed "
             f"({error.name or error})",
             remedy="pip install 'backhaul[connect]'",
         ) from error
