@@ -15,23 +15,23 @@ import psycopg
 
 from tests.servers import SourceDatabase
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 240.0
 _GATE = """
-    CREATE OR REPLACE FUNCTION gate() RETURNS boolean LANGUAGE plpgsql AS $$
+    CREATE OR REPLACE FUNCTION gate(number int DEFAULT 1) RETURNS boolean LANGUAGE plpgsql AS $$
     BEGIN
-        PERFORM pg_advisory_lock_shared(7);
-        PERFORM pg_advisory_unlock_shared(7);
+        PERFORM pg_advisory_lock_shared(number);
+        PERFORM pg_advisory_unlock_shared(number);
         RETURN true;
     END $$
 """
 _WAITING = """
     SELECT count(*) FROM pg_locks
-    WHERE locktype = 'advisory' AND NOT granted
+    WHERE locktype = 'advisory' AND NOT granted AND objid = %s
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 _SESSIONS = """
     SELECT application_name FROM pg_stat_activity
-    WHERE datname = current_database() AND application_name LIKE 'backhaul%%'
+    WHERE datname = current_database() AND application_name LIKE 'backhaul%'
 """
 
 
@@ -41,26 +41,27 @@ class Gate:
 
     source: SourceDatabase
     session: psycopg.Connection[tuple[object, ...]]
+    number: int
 
     def wait_for(self, lanes: int) -> None:
         """Until so many lanes stand before the gate."""
-        wait_until(lambda: self.source.rows(_WAITING)[0][0] >= lanes)
+        wait_until(lambda: self.source.rows(_WAITING, self.number)[0][0] >= lanes)
 
     def open(self) -> None:
         self.session.close()
 
 
 @contextmanager
-def closed_gate(source: SourceDatabase) -> Iterator[Gate]:
+def closed_gate(source: SourceDatabase, number: int = 1) -> Iterator[Gate]:
     source.execute(_GATE)
     with source.connect() as session:
-        session.execute("SELECT pg_advisory_lock(7)")
-        yield Gate(source, session)
+        session.execute("SELECT pg_advisory_lock(%s)", [number])
+        yield Gate(source, session, number)
 
 
 def sessions(source: SourceDatabase) -> list[str]:
     """Who of ours is connected to the source: `backhaul snapshot`, and the lanes by their chunks."""
-    return [str(name) for (name,) in source.rows(_SESSIONS.replace("%%", "%"))]
+    return [str(name) for (name,) in source.rows(_SESSIONS)]
 
 
 def lanes(source: SourceDatabase) -> list[str]:
