@@ -13,14 +13,12 @@ from pydantic import SecretStr
 
 from backhaul.clock import Clock, SystemClock
 from backhaul.errors import NeedsOperator
-from backhaul.extract.executor import Executor
 from backhaul.extract.plan import TablePlan
 from backhaul.extract.planner import Planner
 from backhaul.extract.progress import Observer, TableResult
 from backhaul.extract.selection import Selection, by_source
 from backhaul.extract.status import TableStatus, read_status
 from backhaul.findings import Finding, Level
-from backhaul.postgres.preflight import preflight
 from backhaul.project.connection import PostgresConnection
 from backhaul.project.loader import load_project
 from backhaul.project.models import Project
@@ -32,6 +30,8 @@ from backhaul.store.store import Store, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from backhaul.extract.executor import Executor
 
 __all__ = ["Selection", "TableStatus", "Workshop", "open_workshop"]
 
@@ -61,6 +61,9 @@ class Workshop:
         return self.executor().extract(plans, observer)
 
     def executor(self) -> Executor:
+        # Imported where it is used, as below: `status` must not pay for ADBC, nor `plan` for Spark.
+        from backhaul.extract.executor import Executor
+
         return Executor(self.state, self.store, self.clock, self.resolve, self.spark)
 
     def status(self, patterns: Sequence[str] = ()) -> list[TableStatus]:
@@ -70,6 +73,8 @@ class Workshop:
 
     def preflight(self) -> list[Finding]:
         """What each connection lacks for the tables that are read from it, and how to get it."""
+        from backhaul.postgres.preflight import preflight
+
         entries = by_source(self.project.tables)
         findings = self._reachable_state()
         for name in self.project.connections:

@@ -22,7 +22,6 @@ from backhaul.extract.plan import TablePlan
 from backhaul.extract.recipe import CTID
 from backhaul.extract.spec import ReadSpec, fingerprint
 from backhaul.findings import Finding, Level
-from backhaul.postgres.partition import ChunkPlan, Range
 from backhaul.state.records import UnfinishedExport
 
 # Only for an estimate, where no heap tells its size.
@@ -88,9 +87,7 @@ def _steps(plan: TablePlan, case: TableCase, spec: ReadSpec, around: Circumstanc
 def _resumed(plan: TablePlan, case: TableCase, around: Circumstances) -> TablePlan:
     known = case.history.unfinished_deletes if around.selection.deletes else case.history.unfinished
     assert known is not None  # only an unfinished export is resumed
-    left = known.chunks_total - known.chunks_done
-    chunks = tuple(ChunkPlan(None, Range(), 0) for _ in range(left))
-    return replace(plan, kind=known.export.kind, chunks=chunks)
+    return replace(plan, kind=known.export.kind, chunks=case.left)
 
 
 def _marked(plan: TablePlan, case: TableCase, around: Circumstances) -> TablePlan:
@@ -151,7 +148,7 @@ def _noted(plan: TablePlan, case: TableCase) -> TablePlan:
     entry, target = case.survey.entry, case.target
     if entry.key and plan.spec is not None and not plan.spec.key:
         plan = replace(plan, findings=(*plan.findings, _key_not_selected(case)))
-    if target is None or target.waiting_since is None:
+    if target is None or target.waiting_since is None or plan.action is Action.RESUME:
         return plan
     note = Finding(
         Level.NOTE,

@@ -12,15 +12,17 @@ from backhaul.extract.selection import Selection
 from backhaul.extract.spec import ReadSpec
 from backhaul.extract.survey import Ids, SourceSurvey, TableSurvey
 from backhaul.findings import Finding
+from backhaul.postgres.partition import ChunkPlan
 from backhaul.state.records import TableHistory
 
 
 @dataclass(frozen=True)
 class TableCase:
-    """Everything that is known of one table."""
+    """Everything that is known of one table. `left`: the chunks of an unfinished export still to be read."""
 
     survey: TableSurvey
     history: TableHistory
+    left: tuple[ChunkPlan, ...] = ()
     target: Target | None = None
     spec: ReadSpec | None = None
     error: BackhaulError | None = None

@@ -22,7 +22,6 @@ from backhaul.extract.recipe import id_attribute, watermark_attribute
 from backhaul.extract.spec import ReadSpec
 from backhaul.findings import Finding, Level
 from backhaul.postgres.partition import ChunkPlan, Range
-from backhaul.postgres.query import fill_window
 
 # Below every id: where a load by id begins when nothing was settled at its backfill.
 LOWEST_ID = str(-(2**63))
@@ -106,6 +105,8 @@ def _windowed(plan: TablePlan, case: TableCase, bounds: Bounds) -> ReadSpec:
         return spec.narrowed(bounds.conditions)
     assert bounds.begin is not None
     assert bounds.end is not None
+    from backhaul.postgres.query import fill_window  # sqlglot takes a while to import
+
     return replace(spec, source=fill_window(forms.windowed, bounds.begin, bounds.end))
 
 

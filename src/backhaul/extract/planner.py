@@ -19,6 +19,7 @@ from backhaul.extract.selection import Selection, by_source, choose, expand, ref
 from backhaul.extract.spec import ReadSpec
 from backhaul.extract.survey import SourceSurvey, TableSurvey, TargetSurvey
 from backhaul.postgres.catalog import expand_glob
+from backhaul.postgres.partition import ChunkPlan, range_from_dict
 from backhaul.project.connection import PostgresConnection
 from backhaul.project.manifest import TableEntry
 from backhaul.project.models import Project
@@ -105,7 +106,7 @@ class Planner:
         found = survey.survey_source(connection, entries, self.project.variables, settings.overlap)
         if found.error is not None:
             return [assemble.failed(entry.name, source, found.error) for entry in entries]
-        cases = self._cases(found, entries, histories, targets)
+        cases = self._cases(found, entries, histories, targets, selection)
         try:
             return _Assembly(self, found, selection, self.clock.now()).plans(cases)
         except BackhaulError as error:  # the source went away between two questions
@@ -117,16 +118,28 @@ class Planner:
         entries: Sequence[TableEntry],
         histories: Mapping[tuple[str, str], TableHistory],
         targets: TargetSurvey,
+        selection: Selection,
     ) -> list[TableCase]:
         return [
             TableCase(
                 survey=found.tables[entry.name],
+                left=self._left(histories[(entry.source, entry.name)], selection),
                 history=histories[(entry.source, entry.name)],
                 target=targets.targets.get(entry.name),
                 error=found.tables[entry.name].error or targets.errors.get(entry.name),
             )
             for entry in entries
         ]
+
+    def _left(self, history: TableHistory, selection: Selection) -> tuple[ChunkPlan, ...]:
+        known = history.unfinished_deletes if selection.deletes else history.unfinished
+        if known is None:
+            return ()
+        return tuple(
+            ChunkPlan(chunk.relation, range_from_dict(chunk.range), chunk.estimated_rows)
+            for chunk in self.state.exports.chunks(known.export.id)
+            if chunk.status == "waiting"
+        )
 
 
 @dataclass(frozen=True)

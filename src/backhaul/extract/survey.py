@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
@@ -19,9 +19,7 @@ from backhaul.errors import BackhaulError, TableMissing
 from backhaul.extract.decide import Target
 from backhaul.postgres import catalog
 from backhaul.postgres.catalog import LeafFacts, TableFacts
-from backhaul.postgres.naming import with_distinct_names
 from backhaul.postgres.partition import TableStats
-from backhaul.postgres.query import QueryForms, query_forms
 from backhaul.postgres.snapshot import connect
 from backhaul.postgres.types import Attribute
 from backhaul.postgres.watermark import writer_facts
@@ -33,6 +31,9 @@ from backhaul.store.latest import latest_files
 from backhaul.store.layout import PROCESSED, STAGING, table_slug
 from backhaul.store.parquet import read_schema
 from backhaul.store.store import Store, Stored
+
+if TYPE_CHECKING:
+    from backhaul.postgres.query import QueryForms
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 # Footers are small; what takes time is the way to an object store and back.
@@ -138,6 +139,10 @@ def _relation_survey(entry: TableEntry, facts: Mapping[Relation, TableFacts]) ->
 def _query_survey(
     session: Connection, entry: TableEntry, variables: Mapping[str, str]
 ) -> TableSurvey:
+    # sqlglot takes a while to import: only where there is a query.
+    from backhaul.postgres.naming import with_distinct_names
+    from backhaul.postgres.query import query_forms
+
     try:
         forms = query_forms(entry.query or "", variables, entry.additional_filtering)
         if entry.form == "gitlab":
