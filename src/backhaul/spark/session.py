@@ -216,6 +216,8 @@ def _same_interrupt() -> Iterator[None]:
     """pyspark takes Ctrl-C for itself, and keeps it after the session is gone; commands need it."""
     handler = signal.getsignal(signal.SIGINT)
     logging.getLogger().addFilter(_no_news)
+    # Whatever goes wrong in py4j is raised too; its log would be a second, longer copy.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
