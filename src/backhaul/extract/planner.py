@@ -85,7 +85,8 @@ class Planner:
         histories: Mapping[tuple[str, str], TableHistory],
         selection: Selection,
     ) -> TargetSurvey:
-        if selection.deletes:
+        if selection.deletes or selection.full:
+            # Nothing depends on them; and --full is the way out when the newest cannot be read.
             return TargetSurvey({}, {})
         unfinished = [
             known.unfinished.export.folder for known in histories.values() if known.unfinished
