@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from backhaul.errors import ValueUnreadable
 from backhaul.postgres.types import Carrier, Conversion
-from backhaul.schema.model import TableSchema
+from backhaul.schema.model import Column, TableSchema
 
 _SIMPLE = {
     "boolean": pa.bool_(),
@@ -57,7 +57,12 @@ def file_arrow_schema(schema: TableSchema) -> pa.Schema:
 
     Every field may be NULL: a value that the policy replaced is, in a column that has none itself.
     """
-    return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in schema.columns])
+    return _schema(schema.columns)
+
+
+@lru_cache(maxsize=256)
+def _schema(columns: tuple[Column, ...]) -> pa.Schema:
+    return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
 
 
 def convert(
@@ -86,7 +91,7 @@ def _batch(
     if not arrays:
         return batch  # built anew, a batch without columns would forget how many rows it has
     columns = tuple(carrier.column for carrier in carriers)
-    return pa.RecordBatch.from_arrays(arrays, schema=file_arrow_schema(TableSchema(columns)))
+    return pa.RecordBatch.from_arrays(arrays, schema=_schema(columns))
 
 
 def _column(array: pa.Array, carrier: Carrier) -> tuple[pa.Array, int]:
