@@ -1,0 +1,1 @@
+"""What is measured: each file is one way to read a table, in a process of its own."""
