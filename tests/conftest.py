@@ -53,9 +53,7 @@ def source(servers: running.Servers) -> Iterator[running.SourceDatabase]:
 
 
 @pytest.fixture
-def each_source(
-    servers: running.Servers, source_version: str
-) -> Iterator[running.SourceDatabase]:
+def each_source(servers: running.Servers, source_version: str) -> Iterator[running.SourceDatabase]:
     """A fresh database on the oldest and on the newest version; on every one with --all."""
     opened = running.open_source(servers.get(source_version))
     yield opened
@@ -88,7 +86,7 @@ def state(servers: running.Servers, state_template: str) -> Iterator[State]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of this test process; two tasks at a time."""
     from backhaul.project.models import SparkConfig
-    from backhaul.spark.session import open_session
+    from backhaul.spark.session import close_session, open_session
 
     root: Path = tmp_path_factory.mktemp("spark")
     config = SparkConfig.model_validate(
@@ -97,10 +95,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "conf": {
                 "spark.sql.shuffle.partitions": "2",
                 "spark.ui.enabled": "false",
+                # Tests are short: a compiler that starts quickly is worth more than a good one.
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
                 "spark.driver.memory": os.environ.get("BACKHAUL_TEST_SPARK_MEMORY", "1g"),
             },
         }
     )
     session = open_session(config, name="backhaul-tests", root=root)
     yield session
-    session.stop()
+    close_session(session)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -111,7 +113,7 @@ class Workshop:
 
     def _embedded(self) -> EmbeddedServer:
         if self._server is None:
-            self._server = self._stack.enter_context(_start_embedded(self.home))
+            self._server = self._stack.enter_context(_start_embedded(self.project))
         return self._server
 
     def _reachable_state(self) -> list[Finding]:
@@ -140,19 +142,30 @@ class Workshop:
 def open_workshop(folder: Path, clock: Clock | None = None) -> Iterator[Workshop]:
     """The project of a folder, ready for work; everything that was started is stopped at the end."""
     project = load_project(folder)
-    home = project.folder / ".backhaul"
+    home = _home(project)
     clock = clock or SystemClock()
     with ExitStack() as stack:
         server = None
         if project.state.url is not None:
             url = project.state.url.get_secret_value()
         else:
-            server = stack.enter_context(_start_embedded(home))
+            server = stack.enter_context(_start_embedded(project))
             url = server.url
         state = stack.enter_context(attach(url, clock))
         store = open_store(project.store, project.folder)
         yield Workshop(project, clock, state, store, home, stack, server)
 
 
-def _start_embedded(home: Path) -> AbstractContextManager[EmbeddedServer]:
-    return embedded(home / "postgres", postgres_binaries)
+def _start_embedded(project: Project) -> AbstractContextManager[EmbeddedServer]:
+    """Its programs come from where the project's Spark gets its jars: mirrors are set in one place."""
+    binaries = partial(postgres_binaries, settings=project.spark.conf, notice=_tell)
+    return embedded(_home(project) / "postgres", binaries)
+
+
+def _home(project: Project) -> Path:
+    return project.folder / ".backhaul"
+
+
+def _tell(text: str) -> None:
+    # A first download takes a while; whoever waits should know for what.
+    sys.stderr.write(f"{text}\n")
