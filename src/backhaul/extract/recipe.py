@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from backhaul.errors import ColumnMissing, PrivilegeMissing, QueryInvalid
 from backhaul.extract.decide import Mode
-from backhaul.extract.spec import ReadSpec
+from backhaul.extract.spec import TASK_INSTANCE, UPLOADED_AT, ReadSpec
 from backhaul.extract.survey import TableSurvey
 from backhaul.postgres.sql import KeyColumn
 from backhaul.postgres.types import Attribute, TypePolicy, carrier
@@ -40,8 +40,22 @@ def rows_spec(survey: TableSurvey) -> ReadSpec:
     _check_readable(survey)
     attributes = _chosen(entry, survey.attributes)
     key = _key(survey)
+    for setting in ("watermark", "load_by_id"):
+        if name := getattr(entry, setting):
+            _attribute(survey, name, setting)
     spec = _spec(survey, "backfill", attributes, key)
+    if entry.advanced_metadata:
+        _refuse_our_names(entry, spec)
     return replace(spec, advanced_metadata=entry.advanced_metadata)
+
+
+def _refuse_our_names(entry: TableEntry, spec: ReadSpec) -> None:
+    for name in (UPLOADED_AT, TASK_INSTANCE):
+        if spec.source_schema.column(name):
+            raise QueryInvalid(
+                f"{entry.name} has a column {name} of its own, which `advanced_metadata` adds",
+                remedy=f"exclude it, or set `advanced_metadata: false` in {entry.place}",
+            )
 
 
 def keys_spec(survey: TableSurvey) -> ReadSpec:
@@ -180,4 +194,10 @@ def _check_readable(survey: TableSurvey) -> None:
             f"the source's user may not read {facts.relation}",
             remedy=f"GRANT SELECT ON {facts.relation} TO the user of connection "
             f"{survey.entry.source}",
+        )
+    if facts is not None and facts.row_security:
+        raise PrivilegeMissing(
+            f"row-level security would hide rows of {facts.relation} from the source's user",
+            remedy=f"ALTER ROLE … BYPASSRLS for the user of connection {survey.entry.source}, "
+            "or name a user whom no policy concerns",
         )

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from backhaul.errors import BackhaulError, TableMissing
+from backhaul.errors import BackhaulError, TableMissing, TerminalError, TransientError
 from backhaul.extract.decide import Target
 from backhaul.postgres import catalog
 from backhaul.postgres.catalog import LeafFacts, TableFacts
 from backhaul.postgres.partition import TableStats
 from backhaul.postgres.snapshot import connect
+from backhaul.postgres.sql import quote_relation
 from backhaul.postgres.types import Attribute
 from backhaul.postgres.watermark import writer_facts
 from backhaul.postgres.window import SafeEnd, safe_end
@@ -34,6 +35,7 @@ from backhaul.store.store import Store, Stored
 
 if TYPE_CHECKING:
     from backhaul.postgres.query import QueryForms
+    from backhaul.postgres.sql import KeyColumn
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 # Footers are small; what takes time is the way to an object store and back.
@@ -116,7 +118,7 @@ def _survey_tables(
     relations = list(dict.fromkeys(entry.relation for entry in entries if entry.relation))
     facts = catalog.read_relations(session, relations)
     surveys = [
-        _relation_survey(entry, facts)
+        _relation_survey(session, entry, facts)
         if entry.relation
         else _query_survey(session, entry, variables)
         for entry in entries
@@ -124,7 +126,9 @@ def _survey_tables(
     return {survey.entry.name: survey for survey in surveys}
 
 
-def _relation_survey(entry: TableEntry, facts: Mapping[Relation, TableFacts]) -> TableSurvey:
+def _relation_survey(
+    session: Connection, entry: TableEntry, facts: Mapping[Relation, TableFacts]
+) -> TableSurvey:
     assert entry.relation is not None  # the caller asked
     found = facts.get(entry.relation)
     if found is None:
@@ -133,7 +137,20 @@ def _relation_survey(entry: TableEntry, facts: Mapping[Relation, TableFacts]) ->
             remedy=f"put its name right in {entry.place.file}, or remove the entry {entry.name}",
         )
         return TableSurvey(entry, error=error)
-    return TableSurvey(entry, found.attributes, found)
+    mistake = _where_error(session, entry) if entry.where and found.readable else None
+    return TableSurvey(entry, found.attributes, found, error=mistake)
+
+
+def _where_error(session: Connection, entry: TableEntry) -> BackhaulError | None:
+    """What the source has against the entry's condition: said before anything is begun."""
+    assert entry.relation is not None  # a query holds its own conditions
+    relation = quote_relation(entry.relation)
+    try:
+        catalog.output_names(session, f"SELECT 1 FROM {relation} WHERE (\n{entry.where}\n)")
+    except TerminalError as error:
+        said = error.message.removeprefix("the query: ")
+        return type(error)(f"where: {said}", remedy=f"put it right in {entry.place}")
+    return None
 
 
 def _query_survey(
@@ -171,6 +188,24 @@ def with_stats(
     return {name: _enriched(one, keys.get(name), stats) for name, one in surveys.items()}
 
 
+def with_query_stats(
+    connection: PostgresConnection,
+    surveys: Mapping[str, TableSurvey],
+    keys: Mapping[str, KeyColumn],
+) -> dict[str, TableSurvey]:
+    """The surveys, those of the queries in `keys` with the statistics of what their keys come from."""
+    if not keys:
+        return dict(surveys)
+    from backhaul.postgres.origin import key_stats
+
+    found = {}
+    with connect(connection.conninfo(replica=True)) as session:
+        for name, key in keys.items():
+            forms = surveys[name].forms
+            found[name] = key_stats(session, forms.backfill, key) if forms else None
+    return {name: replace(one, stats=found.get(name)) for name, one in surveys.items()}
+
+
 Stats = dict[tuple[Relation, str], TableStats]
 
 
@@ -180,9 +215,31 @@ def _read_stats(session: Connection, wanted: Iterable[tuple[Relation, str]]) -> 
     others = [
         (relation, name) for relation, name in wanted if first.setdefault(relation, name) != name
     ]
-    found = catalog.read_stats(session, first)
+    found = _forgiving_stats(session, first)
     stats = {(relation, first[relation]): known for relation, known in found.items()}
     return {**stats, **_read_stats(session, others)} if others else stats
+
+
+def _forgiving_stats(
+    session: Connection, keys: Mapping[Relation, str]
+) -> dict[Relation, TableStats]:
+    """Statistics only help to cut: a relation that refuses them is cut where it is read.
+
+    Halved until it is alone, so that one of a thousand costs a few more questions.
+    """
+    try:
+        return catalog.read_stats(session, keys)
+    except TransientError:
+        raise
+    except BackhaulError:
+        if len(keys) == 1:
+            return {}
+    names = list(keys.items())
+    middle = len(names) // 2
+    return {
+        **_forgiving_stats(session, dict(names[:middle])),
+        **_forgiving_stats(session, dict(names[middle:])),
+    }
 
 
 def _enriched(survey: TableSurvey, column: str | None, stats: Stats) -> TableSurvey:
