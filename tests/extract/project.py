@@ -116,6 +116,7 @@ class Bench:
     clock: ShiftedClock = field(default_factory=ShiftedClock)
     entries: dict[str, TableEntry] = field(default_factory=dict)
     connection: PostgresConnection | None = None
+    others: dict[str, PostgresConnection] = field(default_factory=dict)
     watch: Watch = field(default_factory=Watch)
 
     def table(self, name: str, **settings: Any) -> None:
@@ -141,7 +142,7 @@ class Bench:
         return role
 
     def resolve(self, source: str) -> PostgresConnection:
-        found = self.connection or self.source.model(source)
+        found = self.others.get(source) or self.connection or self.source.model(source)
         return found.model_copy(update={"max_connections": self.connections})
 
     def plan(self, *patterns: str, **selection: Any) -> list[TablePlan]:

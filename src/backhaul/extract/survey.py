@@ -196,14 +196,21 @@ def with_query_stats(
     """The surveys, those of the queries in `keys` with the statistics of what their keys come from."""
     if not keys:
         return dict(surveys)
+    with connect(connection.conninfo(replica=True)) as session:
+        found = {name: _key_stats(session, surveys[name], key) for name, key in keys.items()}
+    return {name: replace(one, stats=found.get(name)) for name, one in surveys.items()}
+
+
+def _key_stats(session: Connection, table: TableSurvey, key: KeyColumn) -> TableStats | None:
     from backhaul.postgres.origin import key_stats
 
-    found = {}
-    with connect(connection.conninfo(replica=True)) as session:
-        for name, key in keys.items():
-            forms = surveys[name].forms
-            found[name] = key_stats(session, forms.backfill, key) if forms else None
-    return {name: replace(one, stats=found.get(name)) for name, one in surveys.items()}
+    assert table.forms is not None  # the caller asked
+    try:
+        return key_stats(session, table.forms.backfill, key)
+    except TransientError:
+        raise
+    except BackhaulError:  # statistics only help to cut
+        return None
 
 
 Stats = dict[tuple[Relation, str], TableStats]
