@@ -17,7 +17,7 @@ from backhaul.extract.progress import TableResult
 from backhaul.findings import Finding, Level
 from backhaul.postgres.preflight import preflight
 from backhaul.project.loader import check_project
-from backhaul.project.models import Project
+from backhaul.project.models import ExtractSettings, Project
 from backhaul.state.database import attach
 from tests import servers as running
 from tests.extract import gitlab_form
@@ -229,3 +229,26 @@ def test_keys_are_exported_where_the_manifest_wants_them(shop: Shop) -> None:
     assert SAMPLES["with deletes"] in wanted
     assert SAMPLES["plain"] not in wanted
     assert {plan.table: plan.error for plan in plans if plan.error} == {}
+
+
+LARGE = """
+    CREATE TABLE big (id bigint, at date, note text, updated_at timestamp) PARTITION BY RANGE (at);
+    CREATE TABLE big_1 PARTITION OF big FOR VALUES FROM ('2026-01-01') TO ('2026-02-01');
+    CREATE TABLE big_2 PARTITION OF big FOR VALUES FROM ('2026-02-01') TO ('2026-03-01');
+    INSERT INTO big SELECT g, '2026-01-10', 'n', NULL FROM generate_series(1, 1500) g;
+    INSERT INTO big SELECT g, '2026-02-10', 'n', NULL FROM generate_series(90001, 90500) g;
+    ANALYZE"""
+
+
+def test_a_large_query_is_cut_by_its_tables_statistics(bench: Bench) -> None:
+    """Several lanes read it from the start, and nothing has to be cut again."""
+    bench.source.execute(LARGE)
+    bench.settings = ExtractSettings(chunk_rows=250)
+    query = f"SELECT id, note, note FROM big WHERE updated_at {gitlab_form.BETWEEN} AND note = 'n'"
+    bench.gitlab("big", import_query=query, export_table_primary_key="id")
+    plan = bench.planned("big")
+    assert len(plan.chunks) == 10  # nine ranges, and the rows without a key
+    result = bench.execute([plan])["big"]
+    same_as_source(bench, result, "SELECT id FROM big")
+    assert max(bench.counts(result)) <= 250
+    assert bench.sql("SELECT count(*) FROM export_chunks WHERE status = 'split'") == [(0,)]

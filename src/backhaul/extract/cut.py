@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from backhaul.extract.recipe import CTID
 from backhaul.extract.spec import ReadSpec
@@ -26,6 +27,12 @@ def target_rows(spec: ReadSpec, estimated_rows: int, lanes: int) -> int:
     )
     shared = max(WORTH_A_LANE, math.ceil(max(0, estimated_rows) / max(1, lanes)))
     return max(1, min(most, shared))
+
+
+def is_worth_cutting(survey: TableSurvey, spec: ReadSpec, lanes: int) -> bool:
+    """Whether a query has so many rows that its key's statistics are of interest."""
+    rows = survey.estimated_rows
+    return survey.forms is not None and target_rows(spec, rows, lanes) < rows
 
 
 def cut(survey: TableSurvey, spec: ReadSpec, lanes: int) -> tuple[ChunkPlan, ...]:
@@ -58,7 +65,8 @@ def _cut_query(survey: TableSurvey, spec: ReadSpec, lanes: int) -> tuple[ChunkPl
     whole = (ChunkPlan(None, Range(), rows),)
     if not spec.chunk_key:
         return whole
-    stats = survey.stats or TableStats(rows)
+    # Statistics are the table's; how many of its rows the query has is the planner's estimate.
+    stats = replace(survey.stats or TableStats(), rows=rows)
     return key_chunks(None, spec.chunk_key, stats, target_rows(spec, rows, lanes)) or whole
 
 

@@ -13,6 +13,7 @@ from backhaul.clock import Clock
 from backhaul.errors import BackhaulError
 from backhaul.extract import assemble, survey
 from backhaul.extract.case import Circumstances, TableCase
+from backhaul.extract.cut import is_worth_cutting
 from backhaul.extract.plan import TablePlan
 from backhaul.extract.recipe import by_blocks, keys_spec, rows_spec, wants_blocks
 from backhaul.extract.selection import Selection, by_source, choose, expand, refuse_collisions
@@ -20,6 +21,7 @@ from backhaul.extract.spec import ReadSpec
 from backhaul.extract.survey import SourceSurvey, TableSurvey, TargetSurvey
 from backhaul.postgres.catalog import expand_glob
 from backhaul.postgres.partition import ChunkPlan, range_from_dict
+from backhaul.postgres.sql import KeyColumn
 from backhaul.project.connection import PostgresConnection
 from backhaul.project.manifest import TableEntry
 from backhaul.project.models import Project
@@ -180,7 +182,19 @@ class _Assembly:
         }
         surveys = {case.survey.entry.name: case.survey for case in cases}
         enriched = survey.with_stats(self.found.connection, surveys, keys)
+        enriched = survey.with_query_stats(self.found.connection, enriched, self._large(cases))
         return [_chunked(replace(c, survey=enriched[c.survey.entry.name])) for c in cases]
+
+    def _large(self, cases: Sequence[TableCase]) -> dict[str, KeyColumn]:
+        """The queries that are worth cutting, with the column to cut them by."""
+        lanes = self.found.connection.max_connections
+        return {
+            case.name: case.spec.chunk_key[0]
+            for case in cases
+            if case.spec is not None
+            and case.spec.chunk_key
+            and is_worth_cutting(case.survey, case.spec, lanes)
+        }
 
     def _ids(self, cases: Sequence[TableCase]) -> survey.Ids:
         wanted = [

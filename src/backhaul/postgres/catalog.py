@@ -122,6 +122,19 @@ def output_names(connection: Connection, sql: str) -> list[str]:
     return _result_names(_described(connection, sql))
 
 
+def origins(connection: Connection, sql: str) -> dict[str, tuple[int, int]]:
+    """Of each column that is a table's own: the table's oid, and the column's number there."""
+    result = _described(connection, sql)
+    found = [(result.ftable(number), result.ftablecol(number)) for number in range(result.nfields)]
+    return {name: one for name, one in zip(_result_names(result), found, strict=True) if one[0]}
+
+
+def column_of(connection: Connection, oid: int, number: int) -> tuple[Relation, str] | None:
+    """The column with that number of the table with that oid."""
+    rows = _run(connection, "column", oid=oid, number=number)
+    return (Relation(rows[0][0], rows[0][1]), rows[0][2]) if rows else None
+
+
 def _described(connection: Connection, sql: str) -> PGresult:
     result = _execute(connection, f"SELECT * FROM {from_item(sql)} LIMIT 0", "the query").pgresult
     assert result is not None

@@ -20,6 +20,8 @@ Bound = tuple[str, ...]
 INTEGERS = frozenset({"smallint", "integer", "bigint", "int2", "int4", "int8", "oid"})
 # What a row takes where nothing is known; only so that a huge table is not one chunk.
 _ROW_BYTES = 100
+# As many as Postgres keeps of a column by default.
+_QUANTILES = 100
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,43 @@ class TableStats:
     @property
     def estimated_rows(self) -> int:
         return self.rows if self.rows >= 0 else self.bytes // _ROW_BYTES
+
+
+def combined(parts: Sequence[TableStats], kind: str) -> TableStats:
+    """What is known of several tables that are read as one, by each one's share of the rows.
+
+    Only types whose order is known here; for another one there is nowhere to cut.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    rows = sum(part.estimated_rows for part in parts)
+    rank = int if kind in INTEGERS else str if kind == "uuid" else None
+    if rank is None:
+        return TableStats(rows)
+    shares = [share for part in parts for share in _shares(part)]
+    return TableStats(rows, histogram=_quantiles(sorted(shares, key=lambda one: rank(one[0]))))
+
+
+def _shares(part: TableStats) -> list[tuple[str, float]]:
+    """The values that are known, each with the rows that it stands for."""
+    values = part.histogram
+    if len(values) < 2 and part.minimum is not None and part.maximum is not None:
+        low, high = int(part.minimum), int(part.maximum)
+        steps = range(_QUANTILES + 1)
+        values = tuple(str(low + (high - low) * step // _QUANTILES) for step in steps)
+    return [(value, part.estimated_rows / len(values)) for value in values]
+
+
+def _quantiles(shares: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+    """The values between which equal numbers of rows lie; one with very many rows is repeated."""
+    total = sum(share for _, share in shares)
+    found: list[str] = []
+    passed = 0.0
+    for value, share in shares:
+        passed += share
+        while len(found) <= _QUANTILES and passed >= total * len(found) / _QUANTILES:
+            found.append(value)
+    return tuple(found)
 
 
 def range_as_dict(span: Range) -> dict[str, Any]:

@@ -12,6 +12,14 @@ JOIN pg_catalog.pg_namespace AS n ON n.nspname = a.schema_name
 JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid AND c.relname = a.name
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f');
 
+-- name: column
+-- A column by its table's oid and its number.
+SELECT n.nspname, c.relname, a.attname
+FROM pg_catalog.pg_attribute AS a
+JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE a.attrelid = %(oid)s::oid AND a.attnum = %(number)s AND NOT a.attisdropped;
+
 -- name: attributes
 -- The live columns of many relations in their order, each with the type below its domains.
 WITH RECURSIVE below AS (
