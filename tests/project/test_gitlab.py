@@ -190,6 +190,33 @@ def test_a_key_that_is_not_selected_loads_as_it_is(folder: Folder) -> None:
     assert folder.load({}).tables[0].key == ("CONCAT(a,'_',b)",)
 
 
+@pytest.mark.parametrize(
+    ("written", "column"), [("ID", "id"), ('"Id"', "Id"), ("größe", "größe"), ("o.id", "id")]
+)
+def test_a_key_is_named_as_sql_names_it(folder: Folder, written: str, column: str) -> None:
+    folder.project(
+        "connections: {shop: {adapter: postgres, url: 'postgresql://u@h/d'}}"
+    ).manifest(f"""
+        tables:
+          a: {{import_query: SELECT o.id FROM o, export_table_primary_key: '{written}'}}
+    """)
+    assert folder.load({}).tables[0].key == (column,)
+
+
+def test_load_by_date_is_what_the_window_does(folder: Folder) -> None:
+    folder.project(
+        "connections: {shop: {adapter: postgres, url: 'postgresql://u@h/d'}}"
+    ).manifest("""
+        tables:
+          a:
+            import_query: SELECT id FROM t WHERE u > '{BEGIN_TIMESTAMP}'
+            export_table_primary_key: id
+            incremental_type: load_by_date
+    """)
+    (table,) = folder.load({}).tables
+    assert (table.load_by_id, table.windowed, table.incremental) == (None, True, True)
+
+
 def test_a_bad_value_in_the_environment_is_not_shown(folder: Folder) -> None:
     folder.project(PROJECT).manifest(TABLES, "a.yaml").manifest(INFO, "connections.yaml")
     said = folder.said({**ENVIRON, "MAIN_PORT": "sekret"})

@@ -127,7 +127,7 @@ def _incremental(table: TableEntry) -> Iterator[Finding]:
 
 
 def _gitlab_incremental(table: TableEntry) -> Iterator[Finding]:
-    if table.extras.get("incremental_type") and not table.key:
+    if table.extras.get("incremental_type") == "load_by_id" and not table.key:
         message = "`incremental_type: load_by_id` needs `export_table_primary_key`"
         yield _error(table, "key_missing", message, "name the ascending id", "incremental_type")
     if table.incremental and not table.windowed and not table.load_by_id:

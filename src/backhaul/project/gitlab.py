@@ -15,6 +15,7 @@ loader and dbt use is kept in `extras`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 MARKS = frozenset({"import_db", "import_query", "export_table", "export_table_primary_key"})
 SOURCE_PREFIX = "postgres_source_connection_"
 _ONLY_SOURCE = "postgres_source_connection"
+# A column as SQL has it: theirs put the key into queries.
+_NAME = re.compile(r"[^\W\d][\w$]*")
+_QUOTED = re.compile(r'"(?:[^"]|"")+"')
 # Where their pipeline keeps its metadata; ours is the state database.
 _METADATA = "postgres_metadata_connection"
 _PARTS = ("host", "port", "database", "user", "pass")
@@ -62,7 +66,7 @@ class GitlabSettings(Settings):
     export_table_primary_key: Annotated[Names, WithJsonSchema({})] = ()
     database_type: str | None = None
     additional_filtering: str | None = None
-    incremental_type: Literal["load_by_id"] | None = None
+    incremental_type: Literal["load_by_id", "load_by_date"] | None = None
     is_incremental: bool | None = None
     deletes_exempt: bool = False
     dbt_source_model: bool | None = None
@@ -96,7 +100,7 @@ def gitlab_entry(
     """Their entry as ours."""
     key = _key(settings)
     windowed = is_windowed(settings.import_query)
-    by_id = key[0] if settings.incremental_type and key else None
+    by_id = key[0] if settings.incremental_type == "load_by_id" and key else None
     incremental = settings.is_incremental
     if incremental is None:
         incremental = windowed or by_id is not None
@@ -127,11 +131,17 @@ def gitlab_entry(
 
 
 def _key(settings: GitlabSettings) -> tuple[str, ...]:
-    """The columns; an expression that is not selected stays as it is, and planning will say so."""
-    return tuple(
-        (selected_as(part, settings.import_query) or part) if "(" in part or "||" in part else part
-        for part in settings.export_table_primary_key
-    )
+    return tuple(_column(one, settings.import_query) for one in settings.export_table_primary_key)
+
+
+def _column(part: str, query: str) -> str:
+    """A part of a key as a column's name; an expression that is not selected stays as it is, and
+    planning will say so."""
+    if _NAME.fullmatch(part):
+        return part.lower()
+    if _QUOTED.fullmatch(part):
+        return part[1:-1].replace('""', '"')
+    return selected_as(part, query) or part
 
 
 def selected_as(expression: str, query: str) -> str | None:
