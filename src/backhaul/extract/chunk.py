@@ -27,6 +27,7 @@ from backhaul.postgres.reader import Reader
 from backhaul.postgres.snapshot import SnapshotInfo
 from backhaul.state.claims import Claim
 from backhaul.state.records import ChunkRecord
+from backhaul.state.tally import LaneTally
 from backhaul.store.layout import chunk_path
 from backhaul.store.parquet import schema_metadata
 from backhaul.store.store import Store
@@ -43,6 +44,7 @@ class ChunkContext:
     store: Store
     snapshot: SnapshotInfo
     clock: Clock
+    tally: LaneTally
     task_instance: str
 
 
@@ -72,6 +74,11 @@ class _Sink:
                 continue
             writer.write(batch.slice(0, room))
             batch = batch.slice(room)
+
+    @property
+    def rows(self) -> int:
+        """All that was written so far."""
+        return sum(file.rows for file in self.files) + (self._writer.rows if self._writer else 0)
 
     def count(self, replaced: Mapping[str, int]) -> None:
         for name, number in replaced.items():
@@ -153,9 +160,11 @@ def _read(
     uploaded: datetime,
 ) -> None:
     label = f"{spec.table} {claim.chunk.number}"
+    context.tally.begin()
     for raw in context.reader.read(spec.select(claim.chunk.relation, span), label):
         batch, replaced = convert(raw, spec.carriers)
         sink.count(replaced)
+        context.tally.tell(claim.export.id, claim.chunk.number, sink.rows)
         sink.write(_with_metadata(batch, spec, sink.schema, uploaded, context.task_instance))
 
 

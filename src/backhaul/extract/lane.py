@@ -21,6 +21,7 @@ from backhaul.extract.outcome import described
 from backhaul.postgres.reader import Reader
 from backhaul.postgres.snapshot import SnapshotInfo
 from backhaul.state.claims import ChunkQueue, Claim
+from backhaul.state.tally import LaneTally
 from backhaul.store.store import Store
 
 # Within a lane a lost connection is tried again under the same snapshot, as long as its holder lives.
@@ -78,18 +79,22 @@ class LaneReport:
 def run_lane(job: LaneJob, index: int, clock: Clock | None = None) -> LaneReport:
     """Take chunks until none is left; an error of a chunk is that table's, and the lane goes on."""
     source, number = job.lanes[index]
-    lane = _Lane(job, source, index, clock or SystemClock())
-    with ChunkQueue(job.state_url, job.run_id, number, source) as queue, lane:
+    with (
+        ChunkQueue(job.state_url, job.run_id, number, source) as queue,
+        LaneTally(job.state_url, job.run_id, source, number) as tally,
+        _Lane(job, index, tally, clock or SystemClock()) as lane,
+    ):
         while lane.take_one(queue):
             pass
-    return lane.report()
+        return lane.report()
 
 
 class _Lane:
     """The connection and the counts of one lane."""
 
-    def __init__(self, job: LaneJob, source: str, index: int, clock: Clock) -> None:
-        self._job, self._access, self._index, self._clock = job, job.sources[source], index, clock
+    def __init__(self, job: LaneJob, index: int, tally: LaneTally, clock: Clock) -> None:
+        self._job, self._index, self._tally, self._clock = job, index, tally, clock
+        self._access = job.sources[job.lanes[index][0]]
         self._reader: Reader | None = None
         self._done = self._failed = self._rows = 0
 
@@ -129,9 +134,8 @@ class _Lane:
     def _extract_once(self, claim: Claim) -> int:
         reader = self._connected()
         self._wait_for_replica(reader)
-        context = ChunkContext(
-            reader, self._job.store, self._access.snapshot, self._clock, self._name()
-        )
+        snapshot, store = self._access.snapshot, self._job.store
+        context = ChunkContext(reader, store, snapshot, self._clock, self._tally, self._name())
         with _translated():
             return extract_chunk(claim, context)
 

@@ -45,7 +45,7 @@ class Round:
     settle: Callable[[], None]
     reports: list[LaneReport]
     _error: BaseException | None = None
-    _told: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _told: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     _next_age: float = OLD_SNAPSHOT_SECONDS
 
     def run(self, spark: SparkSession) -> None:
@@ -80,8 +80,9 @@ class Round:
     def _tell(self) -> None:
         found = self.state.exports.progress(self.job.run_id)
         for one in found:
-            if self._told.get(one.export_id) != (one.chunks_done, one.chunks_total):
-                self._told[one.export_id] = (one.chunks_done, one.chunks_total)
+            seen = (one.chunks_done, one.chunks_total, one.rows_in_flight)
+            if self._told.get(one.export_id) != seen:
+                self._told[one.export_id] = seen
                 self.observer.progressed(self._progress(one))
         if any(one.status == "running" and not one.chunks_waiting for one in found):
             self.settle()
@@ -89,7 +90,7 @@ class Round:
     def _progress(self, one: ExportProgress) -> TableProgress:
         return TableProgress(
             table=one.table_name,
-            rows=one.rows,
+            rows=one.rows + one.rows_in_flight,
             bytes=one.bytes,
             chunks_done=one.chunks_done,
             chunks_total=one.chunks_total,

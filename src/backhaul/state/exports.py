@@ -48,6 +48,7 @@ class Exports:
         if not new:
             return []
         with translated("begin exports"), self._engine.begin() as connection:
+            connection.execute(queries.FORGET_LANES)
             _discard(connection, _unfinished_of(connection, new))
             rows = _insert_exports(connection, run_id, new, self._clock.now())
             _insert_chunks(connection, rows, new)

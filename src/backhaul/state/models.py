@@ -109,6 +109,21 @@ export_chunks = Table(
     ),
 )
 
+# What each lane is reading now; see tally.py. Unlogged: after a crash nobody misses it.
+lanes = Table(
+    "lanes",
+    schema,
+    Column("run_id", UUID(as_uuid=False), nullable=False),
+    Column("source_name", Text, nullable=False),
+    Column("lane", Integer, nullable=False),
+    Column("export_id", BigInteger, nullable=False),
+    Column("chunk_number", Text, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("told_at", _INSTANT, nullable=False),
+    PrimaryKeyConstraint("run_id", "source_name", "lane"),
+    prefixes=["UNLOGGED"],
+)
+
 
 def _metadata_table(name: str) -> Table:
     """One row per chunk that is in the store; the first nine columns are the ones users know."""

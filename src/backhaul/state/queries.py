@@ -65,6 +65,11 @@ PROGRESS = text("""
            count(*) FILTER (
                WHERE c.status = 'waiting' AND c.failed_run = e.run_id) AS chunks_failed,
            CAST(coalesce(sum(c.row_count), 0) AS bigint) AS rows,
+           (SELECT CAST(coalesce(sum(l.row_count), 0) AS bigint)
+            FROM lanes AS l JOIN export_chunks AS o
+              ON (o.export_id, o.number) = (l.export_id, l.chunk_number)
+            WHERE l.run_id = e.run_id AND l.export_id = e.id AND o.status = 'waiting'
+           ) AS rows_in_flight,
            CAST(coalesce(sum(c.bytes), 0) AS bigint) AS bytes,
            coalesce(e.error, (array_agg(c.error) FILTER (
                WHERE c.status = 'waiting' AND c.failed_run = e.run_id))[1]) AS error
@@ -73,6 +78,9 @@ PROGRESS = text("""
     GROUP BY e.id
     ORDER BY e.id
 """)
+
+# Of runs that nobody watches any more.
+FORGET_LANES = text("DELETE FROM lanes WHERE told_at < now() - interval '1 day'")
 
 CLEAR_EXPORTS = text("""
     UPDATE exports SET error = NULL

@@ -152,7 +152,8 @@ class MetadataRow:
 
 @dataclass(frozen=True)
 class ExportProgress:
-    """How far an export of a run is. This run does not try the failed among the waiting again."""
+    """How far an export of a run is. `rows` are recorded, `rows_in_flight` only read so far.
+    This run does not try the failed among the waiting again."""
 
     export_id: int
     source_name: str
@@ -164,6 +165,7 @@ class ExportProgress:
     chunks_waiting: int
     chunks_failed: int
     rows: int
+    rows_in_flight: int
     bytes: int
     error: dict[str, Any] | None
 

@@ -15,6 +15,7 @@ _INSTANT = sa.DateTime(timezone=True)
 def upgrade() -> None:
     _exports()
     _export_chunks()
+    _lanes()
     for name in ("backfill_metadata", "incremental_metadata", "delete_metadata"):
         _metadata(name)
 
@@ -102,6 +103,21 @@ def _export_chunks() -> None:
         "export_chunks",
         ["export_id", "position"],
         postgresql_where=sa.text("status = 'waiting'"),
+    )
+
+
+def _lanes() -> None:
+    op.create_table(
+        "lanes",
+        sa.Column("run_id", UUID(as_uuid=False), nullable=False),
+        sa.Column("source_name", sa.Text, nullable=False),
+        sa.Column("lane", sa.Integer, nullable=False),
+        sa.Column("export_id", sa.BigInteger, nullable=False),
+        sa.Column("chunk_number", sa.Text, nullable=False),
+        sa.Column("row_count", sa.BigInteger, nullable=False),
+        sa.Column("told_at", _INSTANT, nullable=False),
+        sa.PrimaryKeyConstraint("run_id", "source_name", "lane"),
+        prefixes=["UNLOGGED"],
     )
 
 
