@@ -217,7 +217,7 @@ def test_columns_exclude_and_where(bench: Bench) -> None:
         'CREATE TABLE t (id int PRIMARY KEY, "Odd ""Name" int, secret text);'
         "INSERT INTO t SELECT g, -g, 's' FROM generate_series(1, 10) AS g"
     )
-    bench.table("some", table="t", columns=['Odd "Name', "id"], where="id > 4 OR id = 1")
+    bench.table("some", table="t", columns=['Odd "Name', "id"], where="id > 4 OR id = 1 -- some")
     bench.table("less", table="t", exclude=["secret"])
     results = bench.extract()
     assert list(bench.rows_of(results["some"])[0]) == ['Odd "Name', "id"]
