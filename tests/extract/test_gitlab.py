@@ -252,3 +252,14 @@ def test_a_large_query_is_cut_by_its_tables_statistics(bench: Bench) -> None:
     same_as_source(bench, result, "SELECT id FROM big")
     assert max(bench.counts(result)) <= 250
     assert bench.sql("SELECT count(*) FROM export_chunks WHERE status = 'split'") == [(0,)]
+
+
+def test_deletes_without_a_selected_key_say_what_to_do(bench: Bench) -> None:
+    bench.source.execute("CREATE TABLE t (id int PRIMARY KEY, note text, at timestamp)")
+    query = f"SELECT note FROM t WHERE at {gitlab_form.BETWEEN}"
+    bench.gitlab("t", import_query=query, export_table_primary_key="id")
+    error = bench.planned("t", deletes=True).error
+    assert error is not None
+    assert "does not select its key" in error.message
+    assert error.remedy is not None
+    assert "deletes_exempt" in error.remedy

@@ -63,10 +63,7 @@ def keys_spec(survey: TableSurvey) -> ReadSpec:
     _check_readable(survey)
     key = _key(survey)
     if not key:
-        raise QueryInvalid(
-            f"{survey.entry.name} has no key, so its deletes cannot be told",
-            remedy=f"set `key:` in {survey.entry.place}, or `deletes: false`",
-        )
+        raise _key_missing(survey.entry)
     attributes = [_attribute(survey, name, "key") for name in key.columns]
     return _spec(survey, "deletes", attributes, key)
 
@@ -185,6 +182,16 @@ def _column_missing(
         f"{setting}: {what} has no column {name}",
         remedy=f"put it right in {entry.place}; the source has: {listed}",
     )
+
+
+def _key_missing(entry: TableEntry) -> QueryInvalid:
+    if entry.form == "gitlab":
+        lacks = "does not select its key"
+        remedy = f"select it in {entry.place}, or set `deletes_exempt: True`"
+    else:
+        lacks = "has no key"
+        remedy = f"set `key:` in {entry.place}, or `deletes: false`"
+    return QueryInvalid(f"{entry.name} {lacks}, so its deletes cannot be told", remedy=remedy)
 
 
 def _check_readable(survey: TableSurvey) -> None:
