@@ -129,7 +129,9 @@ def _verb(plan: TablePlan) -> str:
 def _work(plan: TablePlan, connections: Mapping[str, int]) -> str:
     left = " left" if plan.action is Action.RESUME else ""
     if not plan.estimated_rows:
-        return f"{count(len(plan.chunks), 'chunk')}{left}, hardly any rows by the statistics"
+        # Statistics are older than what a window is after.
+        rows = "what is new or changed" if plan.window else "no rows by the statistics"
+        return f"{count(len(plan.chunks), 'chunk')}{left}, {rows}"
     time = plan.estimated_time(_lanes(plan, connections))
     return ", ".join(
         (
@@ -144,13 +146,18 @@ def _work(plan: TablePlan, connections: Mapping[str, int]) -> str:
 def _total(plans: Sequence[TablePlan], connections: Mapping[str, int]) -> str:
     chunks = sum(len(plan.chunks) for plan in plans)
     rows = sum(plan.estimated_rows for plan in plans)
+    if not rows:
+        return f"{count(len(plans), 'table')}: {count(chunks, 'chunk')}{_trouble(plans)}"
     amount = size(sum(plan.estimated_bytes for plan in plans))
-    failed = sum(plan.error is not None for plan in plans)
-    trouble = f"; {count(failed, 'table')} cannot be planned" if failed else ""
     return (
         f"{count(len(plans), 'table')}: {count(chunks, 'chunk')}, about {count(rows, 'row')}, "
-        f"{amount}, {_about(_time(plans, connections))}{trouble}"
+        f"{amount}, {_about(_time(plans, connections))}{_trouble(plans)}"
     )
+
+
+def _trouble(plans: Sequence[TablePlan]) -> str:
+    failed = sum(plan.error is not None for plan in plans)
+    return f"; {count(failed, 'table')} cannot be planned" if failed else ""
 
 
 def _about(time: timedelta) -> str:
