@@ -114,7 +114,8 @@ class Lines(Watch):
     def planned(self, plans: Sequence[TablePlan]) -> None:
         super().planned(plans)
         rows = sum(plan.estimated_rows for plan in plans)
-        write(self.out, f"{count(len(plans), 'table')}, about {count(rows, 'row')}")
+        about = f", about {count(rows, 'row')}" if rows else ""
+        write(self.out, f"{count(len(plans), 'table')}{about}")
 
     def _beat(self) -> None:
         while not self._over.wait(HEARTBEAT_SECONDS):
