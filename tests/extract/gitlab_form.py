@@ -12,7 +12,7 @@ from textwrap import indent
 from typing import Literal
 
 COUNT = 143
-# A window of the past, with rows on both of its ends.
+# A window of the past, with rows on both of its ends, and a microsecond outside of them.
 BEGIN, END = "2026-03-01 00:00:00", "2026-03-02 00:00:00"
 DATABASES = ("main", "ci", "customers")
 
@@ -48,7 +48,9 @@ ROWS = f"""
             WHEN g = 7 THEN NULL ELSE coalesce(at, '2021-01-01') END,
         at, at AT TIME ZONE 'UTC'
     FROM (SELECT g, CASE WHEN g % 5 = 0 THEN NULL WHEN g = 1 THEN '{BEGIN}'::timestamp
-        WHEN g = 2 THEN '{END}' WHEN g IN (3, 11, 12) THEN '2026-03-01 09:30:00.123456'
+        WHEN g = 2 THEN '{END}' WHEN g = 16 THEN '{BEGIN}'::timestamp - interval '1 microsecond'
+        WHEN g = 17 THEN '{END}'::timestamp + interval '1 microsecond'
+        WHEN g IN (3, 11, 12) THEN '2026-03-01 09:30:00.123456'
         ELSE '2020-01-01'::timestamp + g * interval '1 day' END AS at
         FROM generate_series({{first}}, {{last}}) AS g) AS g"""
 
