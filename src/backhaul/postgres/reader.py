@@ -2,6 +2,9 @@
 
 A reader is one connection. It adopts the exported snapshot when it first reads, and again after an
 error, as long as the exporter holds it.
+
+ADBC's low interface, not its DB-API: that one imports pyarrow.dataset and with it pandas, which costs
+each task a second of processor time and 60 MB, and it parses every query twice.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ from contextlib import closing, suppress
 from types import TracebackType
 from typing import Any, Self
 
-import adbc_driver_postgresql.dbapi as adbc
+import adbc_driver_postgresql
 import pyarrow as pa
+from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement
+from adbc_driver_manager import Error as AdbcError
 from adbc_driver_manager._reader import AdbcRecordBatchReader
 from adbc_driver_postgresql import StatementOptions
 
@@ -27,7 +32,7 @@ BATCH_BYTES = 1024 * 1024
 
 _import_stream = AdbcRecordBatchReader._import_from_c  # noqa: SLF001
 
-_ERRORS = (adbc.Error, pa.ArrowException, OSError)
+_ERRORS = (AdbcError, pa.ArrowException, OSError)
 
 
 class Reader:
@@ -46,9 +51,7 @@ class Reader:
         self._snapshot_id = snapshot_id
         self._settings = session_settings(statement_timeout_ms, lock_timeout_ms)
         self._batch_bytes = batch_bytes
-        self._connection: Any = None
-        # A database in SQL_ASCII takes and sends any bytes for text; every other encoding is sure.
-        self._unchecked = False
+        self._connection: _Connection | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -65,9 +68,8 @@ class Reader:
         """The result in batches of about `batch_bytes`; none where there are no rows."""
         finished = False
         try:
-            with closing(self._ready(label).cursor()) as cursor:
-                yield from self._batches(cursor, sql)
-                finished = True
+            yield from self._ready(label).batches(sql, self._batch_bytes)
+            finished = True
         except _ERRORS as error:
             raise from_driver(error, label) from error
         finally:
@@ -88,56 +90,76 @@ class Reader:
             with suppress(*_ERRORS):
                 connection.close()
 
-    def _batches(self, cursor: Any, sql: str) -> Iterator[pa.RecordBatch]:
-        hint = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(self._batch_bytes)}
-        cursor.adbc_statement.set_options(**hint)
-        cursor.execute(sql)
-        # ADBC's own stream keeps the SQLSTATE of an error in mid-stream; Arrow's reader loses it.
-        handle = cursor.fetch_arrow()
-        with closing(_import_stream(handle.address)) as stream:
-            for batch in stream:
-                if self._unchecked:
-                    batch.validate(full=True)
-                yield batch
-
-    def _ready(self, label: str) -> Any:
+    def _ready(self, label: str) -> _Connection:
         if self._connection is None:
             self._connection = self._connect(label)
-        self._run(self._connection, f"SET application_name = {_name(label)}")
+        self._connection.run(f"SET application_name = {_name(label)}")
         return self._connection
 
-    def _connect(self, label: str) -> Any:
+    def _connect(self, label: str) -> _Connection:
         try:
-            connection = adbc.connect(self._conninfo, autocommit=True)
+            connection = _Connection(self._conninfo)
         except _ERRORS as error:
             raise from_driver(error, "connection to the source") from error
         try:
-            self._run(connection, self._settings)
-            self._run(connection, VERSION_SETTINGS)
-            self._unchecked = self._encoding(connection) == "SQL_ASCII"
+            connection.run(self._settings)
+            connection.run(VERSION_SETTINGS)
+            connection.unchecked = connection.encoding() == "SQL_ASCII"
             self._adopt(connection, label)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _encoding(self, connection: Any) -> str:
-        with closing(connection.cursor()) as cursor:
-            cursor.execute("SELECT current_setting('server_encoding')")
-            return str(cursor.fetchone()[0])
-
-    def _adopt(self, connection: Any, label: str) -> None:
+    def _adopt(self, connection: _Connection, label: str) -> None:
         if self._snapshot_id is None:
             return
-        self._run(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
-            self._run(connection, f"SET TRANSACTION SNAPSHOT {quote_literal(self._snapshot_id)}")
+            connection.run(f"SET TRANSACTION SNAPSHOT {quote_literal(self._snapshot_id)}")
         except _ERRORS as error:
             raise _lost(error, label) from error
 
-    def _run(self, connection: Any, statement: str) -> None:
-        with closing(connection.cursor()) as cursor:
-            cursor.executescript(statement)
+
+class _Connection:
+    """ADBC's handles, each closed after those that were made from it."""
+
+    def __init__(self, conninfo: str) -> None:
+        # A database in SQL_ASCII takes and sends any bytes for text; every other encoding is sure.
+        self.unchecked = False
+        self._database: AdbcDatabase = adbc_driver_postgresql.connect(conninfo)
+        try:
+            self._connection = AdbcConnection(self._database)
+        except BaseException:
+            self._database.close()
+            raise
+
+    def run(self, statements: str) -> None:
+        """One statement or several, whose results nobody wants."""
+        with closing(AdbcStatement(self._connection)) as statement:
+            statement.set_sql_query(statements)
+            statement.execute_update()
+
+    def batches(self, sql: str, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+        hint = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes)}
+        with closing(AdbcStatement(self._connection)) as statement:
+            statement.set_options(**hint)
+            statement.set_sql_query(sql)
+            handle, _ = statement.execute_query()
+            # ADBC's own stream keeps the SQLSTATE of an error in mid-stream; Arrow's reader loses it.
+            with closing(_import_stream(handle.address)) as stream:
+                for batch in stream:
+                    if self.unchecked:
+                        batch.validate(full=True)
+                    yield batch
+
+    def encoding(self) -> str:
+        (batch,) = self.batches("SELECT current_setting('server_encoding')", BATCH_BYTES)
+        return str(batch.column(0)[0].as_py())
+
+    def close(self) -> None:
+        with closing(self._database):
+            self._connection.close()
 
 
 def _lost(error: BaseException, label: str) -> BackhaulError:
