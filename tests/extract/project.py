@@ -86,16 +86,22 @@ class Watch(Silence):
 
 
 class FlakyStore(Store):
-    """A store that answers only so many puts; `lands`: the file arrives although the answer is lost."""
+    """A store that goes away after so many puts, for ever or for the next `away` of them.
 
-    def __init__(self, store: Store, puts: int, *, lands: bool = False) -> None:
+    `lands`: the file arrives although the answer is lost.
+    """
+
+    def __init__(
+        self, store: Store, puts: int, *, away: int | None = None, lands: bool = False
+    ) -> None:
         super().__init__(store.location)
-        self._left, self._lands, self._lock = puts, lands, threading.Lock()
+        self._lands, self._lock = lands, threading.Lock()
+        self._count, self._away = 0, range(puts, puts + (away or 1_000_000))
 
     def put(self, path: str, source: Path | bytes, *, take: bool = False) -> None:
         with self._lock:
-            self._left -= 1
-            answers = self._left >= 0
+            answers = self._count not in self._away
+            self._count += 1
         if answers or self._lands:
             super().put(path, source, take=take)
         if not answers:

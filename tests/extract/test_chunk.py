@@ -73,9 +73,10 @@ def test_exactly_the_limit_is_not_too_large(tmp_path: Path, sizes: tuple[int, ..
 
 def test_what_is_too_large_leaves_nothing_once_abandoned(tmp_path: Path) -> None:
     out = sink(tmp_path, 10, may_split=True)
+    first, second = batches(8, 3)
+    out.write(first)
     with pytest.raises(_TooLarge):
-        for batch in batches(8, 3):
-            out.write(batch)
+        out.write(second)
     out.abandon()
     assert list(tmp_path.iterdir()) == []
 

@@ -21,12 +21,14 @@ WRONG = outcome.described(ColumnMissing("no such column"))
 
 
 def progress(**values: object) -> ExportProgress:
+    # What is not named here is a count that does not matter.
+    counts = dict.fromkeys(ExportProgress.__dataclass_fields__, 0)
     known = {
         "export_id": 1, "source_name": "shop", "table_name": "orders", "kind": "backfill",
         "status": "running", "chunks_total": 5, "chunks_done": 2, "chunks_waiting": 3,
         "chunks_failed": 0, "rows": 200, "bytes": 2000, "error": None,
     }  # fmt: skip
-    return ExportProgress(**{**known, **values})  # type: ignore[arg-type]
+    return ExportProgress(**{**counts, **known, **values})  # type: ignore[arg-type]
 
 
 def complete(**values: object) -> ExportRow:

@@ -7,12 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from backhaul.errors import LeaseHeld, SourceUnavailable, StoreUnavailable
+from backhaul.errors import LeaseHeld, SourceUnavailable, StateUnavailable, StoreUnavailable
 from backhaul.extract import rounds
 from backhaul.extract.decide import Action
 from backhaul.extract.lane import LaneJob, LaneReport
-from backhaul.extract.progress import TableProgress
+from backhaul.findings import Finding
 from backhaul.project.connection import PostgresConnection
+from backhaul.state.claims import ChunkQueue, Claim
+from backhaul.store.store import Store
 from tests import servers as running
 from tests.extract.project import (
     Bench,
@@ -131,6 +133,67 @@ def test_a_file_without_a_row_is_gone_after_the_resume(large: Bench) -> None:
     same_as_source(large, result, "SELECT * FROM t")
 
 
+def test_what_failed_is_tried_again_in_the_same_run(large: Bench) -> None:
+    """A store that was away for a moment costs a round, not the run."""
+    result = large.extract("t", store=FlakyStore(large.store, puts=2, away=3))["t"]
+    assert result.status == "complete"
+    same_as_source(large, result, "SELECT * FROM t")
+
+
+def test_a_file_without_a_row_is_gone_before_the_next_round(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its chunk has grown by then, and comes in pieces of other names."""
+
+    def growing(session: Session, job: LaneJob) -> list[LaneReport]:
+        reports = run_in_threads(session, job)
+        bench.source.execute("INSERT INTO t SELECT max(id) + 1 FROM t")
+        return reports
+
+    monkeypatch.setattr(rounds, "run_lanes", growing)
+    bench.source.execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+    bench.table("t", chunk_rows=1)
+    result = bench.extract(store=FlakyStore(bench.store, puts=0, away=1, lands=True))["t"]
+    assert result.status == "complete"
+    assert sorted(row["id"] for row in bench.rows_of(result)) == [1, 2]
+    assert len(bench.files()) == 2
+
+
+def test_a_lane_of_a_former_run_that_is_still_alive(large: Bench) -> None:
+    """It can put nothing any more, not even between the deletion of the files and of their rows."""
+    interrupted(large)
+    (former,) = large.sql("SELECT run_id::text FROM exports")[0]
+    with large.state.engine.begin() as session:
+        session.exec_driver_sql("UPDATE export_chunks SET failed_run = NULL, error = NULL")
+        session.exec_driver_sql("UPDATE exports SET error = NULL")
+    large.clock.ahead = timedelta(hours=25)
+    with ChunkQueue(large.state.url, former, 0, "shop") as queue, queue.claim() as claim:
+        assert claim is not None
+        folder = claim.export.folder
+        store = InterferingStore(large.store, claim)
+        result = large.extract("t", store=store)["t"]
+        assert store.answers == ["refused"]
+    assert result.status == "complete"
+    assert large.files(folder) == []
+    same_as_source(large, result, "SELECT * FROM t")
+
+
+class InterferingStore(Store):
+    """While files are deleted, the former run's lane asks whether it may put another."""
+
+    def __init__(self, store: Store, claim: Claim) -> None:
+        super().__init__(store.location)
+        self._claim, self.answers = claim, list[str]()
+
+    def delete_prefix(self, prefix: str) -> None:
+        super().delete_prefix(prefix)
+        try:
+            ours = self._claim.still_ours()
+        except StateUnavailable:
+            ours = False
+        self.answers.append("granted" if ours else "refused")
+
+
 def test_other_tables_go_on(large: Bench) -> None:
     large.source.execute("CREATE TABLE other (id int PRIMARY KEY)")
     large.table("missing")
@@ -195,24 +258,6 @@ def test_keys_and_rows_of_one_table_at_once(large: Bench, monkeypatch: pytest.Mo
     assert during == ["running", "complete"]
 
 
-class Impatient(Watch):
-    """Presses Ctrl-C as soon as something has arrived."""
-
-    def progressed(self, progress: TableProgress) -> None:
-        raise KeyboardInterrupt
-
-
-def test_ctrl_c_keeps_what_is_recorded(large: Bench) -> None:
-    plans = large.plan()
-    large.watch = Impatient()
-    result = large.execute(plans)["t"]
-    large.watch = Watch()
-    if result.status == "interrupted":
-        assert large.planned("t").action is Action.RESUME
-        result = large.extracted("t")
-    same_as_source(large, result, "SELECT * FROM t")
-
-
 def test_a_source_that_dies_half_way(large: Bench, servers: running.Servers) -> None:
     """Its tables fail with what to do; after its restart only the missing chunks are read."""
     server = servers.start("18", "mortal")
@@ -262,23 +307,38 @@ def moved(connection: PostgresConnection, port: int) -> PostgresConnection:
     return connection.model_copy(update={"port": port})
 
 
-def test_a_lost_snapshot_is_followed_by_a_round_under_a_new_one(
+class Witness(Watch):
+    """Lets a test wait until something was noticed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noticing = threading.Event()
+
+    def noticed(self, finding: Finding) -> None:
+        super().noticed(finding)
+        self.noticing.set()
+
+
+def test_a_lost_snapshot_is_told_and_followed_by_a_new_one(
     large: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    witness = Witness()
+    large.watch = witness
+
     def robbed(session: Session, job: LaneJob) -> list[LaneReport]:
-        if not lost:
-            lost.append(True)
+        if not witness.noticing.is_set():
             large.source.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE application_name = 'backhaul snapshot' AND datname = current_database()"
             )
+            assert witness.noticing.wait(60)
         return run_in_threads(session, job)
 
-    lost: list[bool] = []
     monkeypatch.setattr(rounds, "run_lanes", robbed)
+    monkeypatch.setattr(rounds, "CHECK_SECONDS", 0.0)
     result = large.extracted("t")
+    assert witness.findings[0].code == "snapshot-lost"
     same_as_source(large, result, "SELECT * FROM t")
-    assert result.status == "complete"
 
 
 def test_full_starts_anew_over_an_unfinished_one(large: Bench) -> None:

@@ -6,6 +6,7 @@ is discarded once more, never a file that nobody knows.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,6 +59,8 @@ def _discard(state: State, store: Store, plan: TablePlan) -> None:
         return
     export = state.exports.get(export_id)
     if export is not None and export.status == "running":
+        # Nobody's run: a lane of the former one that is still alive puts no file from here on.
+        state.exports.resume(str(uuid.uuid4()), export_id)
         store.delete_prefix(export.folder)
         state.exports.discard(export_id)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from backhaul.clock import Clock
 from backhaul.errors import BackhaulError, LeaseHeld, SourceUnavailable
 from backhaul.extract import outcome
-from backhaul.extract.begin import Begun, begin_exports
+from backhaul.extract.begin import Begun, begin_exports, forget_orphans
 from backhaul.extract.cut import WORTH_A_LANE
 from backhaul.extract.decide import Action
 from backhaul.extract.lane import LaneJob, LaneReport, SourceAccess
@@ -124,8 +124,18 @@ class _Run:
             if not again:
                 return
             time.sleep(pause)
-            self.executor.state.exports.try_again(self.run_id, again)
+            self.executor.state.exports.try_again(self.run_id, self._cleared(again))
             self._read_round()
+
+    def _cleared(self, export_ids: Sequence[int]) -> list[int]:
+        """Those without files that lack a row: under a new snapshot, the next may have other names."""
+        cleared = []
+        for one in self.begun:
+            if one.export.id in export_ids:
+                with suppress(BackhaulError):
+                    forget_orphans(self.executor.state, self.executor.store, one.export)
+                    cleared.append(one.export.id)
+        return cleared
 
     def _read_round(self) -> None:
         sources = sorted({one.plan.source for one in self._unsettled()})

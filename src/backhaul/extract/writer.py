@@ -7,7 +7,6 @@ whole, and a chunk that turns out to be too large is thrown away without a trace
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,10 +98,3 @@ def orderable(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_decimal(kind)
     )
-
-
-def pieces(batch: pa.RecordBatch, room: int) -> Iterator[pa.RecordBatch]:
-    """The batch cut so that its first piece has at most `room` rows."""
-    yield batch.slice(0, room)
-    if batch.num_rows > room:
-        yield batch.slice(room)
