@@ -18,6 +18,10 @@ import pyarrow.parquet as pq
 # A row group is what a reader holds in memory at once; 1 MB documents fill one with 32 rows.
 ROW_GROUP_BYTES = 32 * 1024 * 1024
 ROW_GROUP_ROWS = 1_000_000
+# A dictionary pays for columns of few values. For others Parquet fills one until it is too large and
+# then gives it up: half of the time that writing takes, and the files grow by a seventh.
+SAMPLE_ROWS = 10_000
+DICTIONARY_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -75,16 +79,37 @@ class FileWriter:
             return
         table = pa.Table.from_batches(self._pending, self.schema)
         self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
-        self._open().write_table(table, row_group_size=ROW_GROUP_ROWS)
+        self._open(table).write_table(table, row_group_size=ROW_GROUP_ROWS)
         if self.key is not None:
             self._last_key = _larger(self._last_key, pc.max(table.column(self.key)).as_py())
 
-    def _open(self) -> pq.ParquetWriter:
+    def _open(self, first: pa.Table | None = None) -> pq.ParquetWriter:
         if self._writer is None:
             self._writer = pq.ParquetWriter(
-                self.path, self.schema, compression="zstd", compression_level=1
+                self.path,
+                self.schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=[] if first is None else dictionary_columns(first),
             )
         return self._writer
+
+
+def dictionary_columns(table: pa.Table) -> list[str]:
+    """The columns whose first rows repeat few values; lists by the path of their elements."""
+    sample = table.slice(0, SAMPLE_ROWS)
+    return [
+        path
+        for field, column in zip(sample.schema, sample.columns, strict=True)
+        for path, values in (_leaf(field.name, column),)
+        if len(pc.unique(values)) <= len(values) * DICTIONARY_SHARE
+    ]
+
+
+def _leaf(path: str, column: pa.ChunkedArray) -> tuple[str, pa.ChunkedArray]:
+    while pa.types.is_list(column.type):
+        path, column = f"{path}.list.element", pc.list_flatten(column)
+    return path, column
 
 
 def _larger(one: Any, other: Any) -> Any:
