@@ -43,9 +43,12 @@ class Gate:
     session: psycopg.Connection[tuple[object, ...]]
     number: int
 
+    def waiting(self) -> int:
+        """How many lanes stand before the gate."""
+        return int(self.source.rows(_WAITING, self.number)[0][0])
+
     def wait_for(self, lanes: int) -> None:
-        """Until so many lanes stand before the gate."""
-        wait_until(lambda: self.source.rows(_WAITING, self.number)[0][0] >= lanes)
+        wait_until(lambda: self.waiting() >= lanes)
 
     def open(self) -> None:
         self.session.close()
