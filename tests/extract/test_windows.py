@@ -252,6 +252,29 @@ def test_where_holds_in_a_window_too(bench: Bench) -> None:
     assert ids(bench, bench.extracted("t")) == [2, 6, 7]
 
 
+def test_a_window_around_a_query(bench: Bench) -> None:
+    bench.source.execute(TABLE)
+    bench.table("t", query="SELECT id, updated_at AS at FROM t -- all", key="id", watermark="at")
+    bench.extracted("t")
+    change(bench, 1)
+    assert ids(bench, bench.extracted("t")) == [1]
+
+
+@pytest.mark.parametrize("key", [", PRIMARY KEY (id)", ""], ids=["key", "no key"])
+def test_a_window_over_partitions(bench: Bench, key: str) -> None:
+    """One range over all of them; what is too large for a chunk is cut across their borders."""
+    bench.source.execute(f"""
+        CREATE TABLE t (id int NOT NULL, at timestamptz{key}) PARTITION BY HASH (id);
+        CREATE TABLE t0 PARTITION OF t FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+        CREATE TABLE t1 PARTITION OF t FOR VALUES WITH (MODULUS 2, REMAINDER 1)""")
+    bench.table("t", watermark="at", chunk_rows=100)
+    bench.extracted("t")
+    bench.source.execute("INSERT INTO t SELECT g, now() FROM generate_series(1, 450) AS g")
+    result = bench.extracted("t")
+    assert ids(bench, result) == list(range(1, 451))
+    assert max(bench.counts(result)) <= 100
+
+
 def test_a_query_with_its_own_window(bench: Bench) -> None:
     """GitLab's form: the condition goes from the backfill, and that only."""
     bench.source.execute(f"""{TABLE};
