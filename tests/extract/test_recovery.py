@@ -159,6 +159,25 @@ def test_a_file_without_a_row_is_gone_before_the_next_round(
     assert len(bench.files()) == 2
 
 
+def test_a_plan_from_before_another_command_died(large: Bench) -> None:
+    """It knows nothing of that command's export; nothing of its files may stay all the same."""
+    plans = large.plan()
+    dead = interrupted(large)
+    (result,) = large.execute(plans).values()
+    assert result.status == "complete"
+    assert not set(dead) & set(large.files())
+    same_as_source(large, result, "SELECT * FROM t")
+
+
+def test_a_plan_whose_export_another_command_has_completed(large: Bench) -> None:
+    interrupted(large)
+    plans = large.plan()
+    large.extracted("t")
+    (late,) = large.execute(plans).values()
+    assert isinstance(late.error, LeaseHeld)
+    assert large.sql("SELECT status FROM exports") == [("complete",)]
+
+
 def test_a_lane_of_a_former_run_that_is_still_alive(large: Bench) -> None:
     """It can put nothing any more, not even between the deletion of the files and of their rows."""
     interrupted(large)
@@ -267,6 +286,8 @@ def test_a_source_that_dies_half_way(large: Bench, servers: running.Servers) -> 
         session.execute(f"CREATE TABLE t AS SELECT g AS id FROM {ROWS}".encode())
         session.execute("ALTER TABLE t ADD PRIMARY KEY (id)")
         session.execute("ANALYZE t")
+        # The tests' servers commit without waiting for the disk: what was not written yet is lost.
+        session.execute("CHECKPOINT")
     large.connection = mortal.model("shop")
     plans = large.plan()
     store = KillingStore(large, server, after=2)

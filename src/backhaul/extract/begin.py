@@ -16,7 +16,13 @@ from backhaul.extract.decide import Action
 from backhaul.extract.plan import TablePlan
 from backhaul.postgres.partition import range_as_dict
 from backhaul.state.database import State
-from backhaul.state.records import ExportRow, NewChunk, NewExport
+from backhaul.state.records import (
+    ExportRow,
+    NewChunk,
+    NewExport,
+    TableHistory,
+    UnfinishedExport,
+)
 from backhaul.store.layout import export_folder
 from backhaul.store.store import Store
 
@@ -39,9 +45,11 @@ def begin_exports(
     refused: Refused = []
     begun: list[Begun] = []
     fresh: list[TablePlan] = []
+    left = _left_over(state, plans)
     for plan in plans:
         try:
-            _discard(state, store, plan)
+            for export in left.get(plan.table, ()):
+                _discard(state, store, export)
             if plan.action is Action.RESUME:
                 begun.append(Begun(plan, _resume(state, store, run_id, plan)))
             elif plan.action is not Action.NOTHING:
@@ -53,16 +61,31 @@ def begin_exports(
     return begun, refused
 
 
-def _discard(state: State, store: Store, plan: TablePlan) -> None:
-    export_id = plan.decision.discard
-    if export_id is None:
-        return
-    export = state.exports.get(export_id)
-    if export is not None and export.status == "running":
-        # Nobody's run: a lane of the former one that is still alive puts no file from here on.
-        state.exports.resume(str(uuid.uuid4()), export_id)
-        store.delete_prefix(export.folder)
-        state.exports.discard(export_id)
+def _left_over(state: State, plans: Sequence[TablePlan]) -> dict[str, list[ExportRow]]:
+    """Unfinished exports that give way: as they are now, for since the planning one may have died."""
+    known = state.exports.history((plan.source, plan.table) for plan in plans)
+    return {
+        plan.table: [
+            one.export
+            for one in _unfinished(known[plan.source, plan.table], plan)
+            if one.export.id == plan.decision.discard
+            or plan.action not in (Action.RESUME, Action.NOTHING)
+        ]
+        for plan in plans
+    }
+
+
+def _unfinished(history: TableHistory, plan: TablePlan) -> list[UnfinishedExport]:
+    # Keys and rows are exported side by side; each gives way to its own kind.
+    one = history.unfinished_deletes if plan.kind == "deletes" else history.unfinished
+    return [] if one is None else [one]
+
+
+def _discard(state: State, store: Store, export: ExportRow) -> None:
+    # Nobody's run: a lane of the former one that is still alive puts no file from here on.
+    state.exports.resume(str(uuid.uuid4()), export.id)
+    store.delete_prefix(export.folder)
+    state.exports.discard(export.id)
 
 
 def _resume(state: State, store: Store, run_id: str, plan: TablePlan) -> ExportRow:
