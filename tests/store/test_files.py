@@ -126,6 +126,25 @@ def test_writing_goes_on_while_folders_are_removed(file_store: Store) -> None:
     assert len(list(file_store.list("a/c"))) == 150
 
 
+def test_a_folder_that_vanishes_while_one_is_made_in_it_is_made_again(
+    file_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another command's pruning does it, between making `a` and making `a/b`."""
+    make = Path.mkdir
+    pruned: list[Path] = []
+
+    def prune_first(folder: Path) -> None:
+        if folder.name == "b" and not pruned:
+            folder.parent.rmdir()
+            pruned.append(folder)
+        make(folder)
+
+    monkeypatch.setattr(Path, "mkdir", prune_first)
+    file_store.put("a/b/c", b"x")
+    assert pruned
+    assert file_store.read("a/b/c") == b"x"
+
+
 def test_a_folder_is_no_file(file_store: Store) -> None:
     file_store.put("a/b/c", b"x")
     file_store.delete(["a/b", "a/b/c/d"])

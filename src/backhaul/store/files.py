@@ -122,8 +122,8 @@ class Files:
         """Do something that needs the folder of `path` to be there."""
         folder = (self._root / path).parent
         for attempt in range(_ATTEMPTS):
-            _make_folder(folder)
             try:
+                _make_folder(folder)
                 effect()
             except FileNotFoundError:
                 # Was it the folder, or something else? Only another try tells.
@@ -174,7 +174,8 @@ def _make_folder(folder: Path) -> None:
     with suppress(FileExistsError):
         folder.mkdir()
         _sync_folder(folder.parent)
-    if folder.exists() and not folder.is_dir():
+    # One look: between two, another command may have pruned it. Then the caller tries again.
+    if not S_ISDIR(folder.stat().st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", str(folder))
 
 
