@@ -132,16 +132,16 @@ def test_as_many_columns_as_there_can_be(bench: Bench) -> None:
 
 
 LANE = """
-import json, pickle, resource, sys
+import json, pickle, sys
 from dataclasses import asdict
 import pyspark.worker  # what a task of Spark's carries in its memory beside ours
 from backhaul.extract.lane import run_lane
+from tests.memory import peak_bytes
 
 if __name__ == "__main__":
     job, index = pickle.load(sys.stdin.buffer)
     report = run_lane(job, index)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    print(json.dumps([asdict(report), peak]))
+    print(json.dumps([asdict(report), peak_bytes()]))
 """
 
 

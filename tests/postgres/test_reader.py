@@ -158,16 +158,17 @@ def test_a_reader_can_be_closed_from_another_thread_between_reads(reader: Reader
 
 
 MEMORY = """
-import resource, sys
+import sys
 from backhaul.postgres.reader import Reader
+from tests.memory import peak_bytes
 with Reader(sys.argv[1]) as reader:
     reader.fetch_rows("SELECT 1")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_bytes()
     total = 0
     for batch in reader.read("SELECT d FROM documents, generate_series(1, 100)", "documents 1"):
         total += batch.nbytes
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(total, (after - before) * 1024)
+    after = peak_bytes()
+print(total, after - before)
 """
 
 
