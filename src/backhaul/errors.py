@@ -6,11 +6,20 @@ BackhaulError
 │   ├── SourceUnavailable  the source cannot be reached, or went away mid-way
 │   ├── SnapshotLost       the exported snapshot is gone: the holder of the transaction died
 │   ├── StoreUnavailable
-│   └── StateUnavailable
+│   ├── StateUnavailable
+│   └── DestinationUnavailable
 ├── TerminalError          the same call fails again until something else changes
 │   ├── TableMissing, ColumnMissing, PrivilegeMissing, QueryInvalid, ValueUnreadable
 │   ├── StoreRefused       full, read-only, or no right to write
-│   └── FileCorrupt        a Parquet file that cannot be read
+│   ├── FileCorrupt        a Parquet file that cannot be read
+│   ├── DestinationRefused no right to write there, or a statement that it does not take
+│   ├── SchemaIncompatible the staged columns do not fit the target's
+│   ├── MergeKeyInvalid    NULLs or duplicates where a merge needs one row per key
+│   ├── CheckInvalid       a check that cannot be asked: no such column, SQL that does not compile
+│   ├── ChecksFailed       checks that stop a load, before anything is published
+│   ├── GuardTripped       more rows would be deleted than the settings allow
+│   ├── BudgetExceeded     a load that would use more than its budget
+│   └── NotSupported       what this destination cannot do
 └── NeedsOperator          the machine or the setup lacks something
     ├── ExtraMissing, JavaMissing, PackageMissing, ServerMissing
     └── LeaseHeld          another command works on the same table
@@ -104,6 +113,10 @@ class StateUnavailable(TransientError):
     """backhaul's own database does not answer."""
 
 
+class DestinationUnavailable(TransientError):
+    """A destination cannot be reached, or went away mid-way."""
+
+
 class TerminalError(BackhaulError):
     """The same call fails again until something else changes."""
 
@@ -134,6 +147,38 @@ class StoreRefused(TerminalError):
 
 class FileCorrupt(TerminalError):
     """A file in the store is not the Parquet file that its name promises."""
+
+
+class DestinationRefused(TerminalError):
+    """A destination does not let us write, or does not take a statement."""
+
+
+class SchemaIncompatible(TerminalError):
+    """The staged columns do not fit the target's, and no setting permits the cast."""
+
+
+class MergeKeyInvalid(TerminalError):
+    """A merge key has NULLs or duplicates: which row is meant cannot be told."""
+
+
+class CheckInvalid(TerminalError):
+    """A check that cannot be asked: a column that is not there, SQL that does not compile."""
+
+
+class ChecksFailed(TerminalError):
+    """Checks failed whose failure stops a load; readers keep what they had."""
+
+
+class GuardTripped(TerminalError):
+    """More rows would be deleted than `max_delete_share` allows."""
+
+
+class BudgetExceeded(TerminalError):
+    """A load would use more than its budget; nothing was published."""
+
+
+class NotSupported(TerminalError):
+    """What this destination cannot do."""
 
 
 class NeedsOperator(BackhaulError):

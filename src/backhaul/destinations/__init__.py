@@ -1,0 +1,1 @@
+"""Warehouses and lakes: one contract (base), then a folder for each, with the same files."""

@@ -1,0 +1,1 @@
+"""From staged files to destination tables: planned, staged, checked, published, recorded."""

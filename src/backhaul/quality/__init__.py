@@ -1,0 +1,1 @@
+"""Checks of data: what they are, how they become one aggregate, and what their values mean."""
