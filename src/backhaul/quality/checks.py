@@ -1,14 +1,14 @@
 """What can be checked of a table? One frozen value per check, whatever file it came from.
 
-    checks:
-      - not_null: event_id                        # one key names the kind; a column, a list, or settings
-      - unique: [user_id, event_timestamp]
-      - accepted_values: {column: kind, values: [view, buy]}
-      - between: {column: total, min: 0, max: 100000}
-      - row_count: {min: 1}
-        severity: warn
-      - sql: "SELECT count(*) FROM batch WHERE total < 0"
-        on_fail: quarantine
+checks:
+  - not_null: event_id                        # one key names the kind; a column, a list, or settings
+  - unique: [user_id, event_timestamp]
+  - accepted_values: {column: kind, values: [view, buy]}
+  - between: {column: total, min: 0, max: 100000}
+  - row_count: {min: 1}
+    severity: warn
+  - sql: "SELECT count(*) FROM batch WHERE total < 0"
+    on_fail: quarantine
 """
 
 from __future__ import annotations
