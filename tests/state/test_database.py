@@ -35,6 +35,7 @@ def test_the_migrations_build_what_the_models_say(each_source: SourceDatabase) -
         "exports_kind_check",
         "exports_status_check",
         "export_chunks_status_check",
+        "pipeline_metadata_status_check",
     }
 
 

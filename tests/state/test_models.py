@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from backhaul.state import models
+from backhaul.state.load_records import (
+    LoadFile,
+    LoadRow,
+    QualityRow,
+    SchemaVersion,
+    VerificationRow,
+)
 from backhaul.state.metadata import COLUMNS
 from backhaul.state.records import METADATA_TABLES, ExportRow
 
@@ -47,5 +55,34 @@ def test_the_columns_that_users_know_come_first_and_keep_their_names(name: str) 
     assert columns == COLUMNS
 
 
-def test_an_export_row_has_every_column() -> None:
-    assert set(ExportRow.__dataclass_fields__) == set(models.exports.columns.keys())
+def test_the_columns_of_the_quality_log_that_users_know_come_first() -> None:
+    assert tuple(models.data_quality_log.columns.keys())[:6] == (
+        "quality_check_id",
+        "run_id",
+        "check_name",
+        "check_result",
+        "error_details",
+        "created_at",
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "table"),
+    [
+        (ExportRow, "exports"),
+        (LoadRow, "pipeline_metadata"),
+        (SchemaVersion, "schema_versions"),
+        (QualityRow, "data_quality_log"),
+        (VerificationRow, "verifications"),
+    ],
+)
+def test_a_record_has_every_column(record: type, table: str) -> None:
+    assert list(fields_of(record)) == models.schema.tables[table].columns.keys()
+
+
+def test_a_load_file_has_columns_of_its_table() -> None:
+    assert set(fields_of(LoadFile)) < set(models.load_files.columns.keys())
+
+
+def fields_of(record: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(record))

@@ -15,11 +15,15 @@ from backhaul.clock import Clock, SystemClock
 from backhaul.errors import NeedsOperator
 from backhaul.state.errors import describe, translated
 from backhaul.state.exports import Exports
+from backhaul.state.loads import Loads
 from backhaul.state.metadata import Metadata
+from backhaul.state.quality_log import QualityLog
+from backhaul.state.schema_versions import SchemaVersions
 from backhaul.state.session import Connection, connect
+from backhaul.state.verifications import Verifications
 
 # The newest revision under migrations/versions; asked first, as importing Alembic takes 0.2 s.
-HEAD = "0001"
+HEAD = "0002"
 VERSION_TABLE = "backhaul_schema_version"
 OLDEST_SERVER = 13
 # "backhaul" in ASCII: the one lock for which every migrating command waits.
@@ -35,6 +39,10 @@ class State:
     engine: Engine
     exports: Exports
     metadata: Metadata
+    loads: Loads
+    schemas: SchemaVersions
+    quality: QualityLog
+    verifications: Verifications
 
     def close(self) -> None:
         self.engine.dispose()
@@ -45,11 +53,24 @@ def attach(url: str, clock: Clock | None = None) -> Iterator[State]:
     """Open the state, migrating it where needed."""
     migrate(url)
     engine = open_engine(url)
-    state = State(url, engine, Exports(engine, clock or SystemClock()), Metadata(engine))
+    state = _open(url, engine, clock or SystemClock())
     try:
         yield state
     finally:
         state.close()
+
+
+def _open(url: str, engine: Engine, clock: Clock) -> State:
+    return State(
+        url,
+        engine,
+        exports=Exports(engine, clock),
+        metadata=Metadata(engine),
+        loads=Loads(engine, clock),
+        schemas=SchemaVersions(engine, clock),
+        quality=QualityLog(engine, clock),
+        verifications=Verifications(engine, clock),
+    )
 
 
 def open_engine(url: str) -> Engine:

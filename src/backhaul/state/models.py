@@ -11,11 +11,13 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Double,
     ForeignKey,
     Identity,
     Index,
     Integer,
     MetaData,
+    Numeric,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -155,3 +157,127 @@ def _metadata_table(name: str) -> Table:
 backfill_metadata = _metadata_table("backfill_metadata")
 incremental_metadata = _metadata_table("incremental_metadata")
 delete_metadata = _metadata_table("delete_metadata")
+
+# One row per load; its users know the table by this name.
+loads = Table(
+    "pipeline_metadata",
+    schema,
+    Column("load_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("run_id", UUID(as_uuid=False), nullable=False),
+    Column("source_name", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("destination", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("status", Text, nullable=False, server_default=text("'running'")),
+    Column("started_at", _INSTANT, nullable=False),
+    Column("published_at", _INSTANT),
+    Column("completed_at", _INSTANT),
+    Column("last_loaded_timestamp", _INSTANT),
+    Column("watermark", Text),
+    Column("snapshot_lsn", Text),
+    Column("exports", JSONB, nullable=False, server_default=text("'[]'")),
+    Column("superseded", JSONB, nullable=False, server_default=text("'[]'")),
+    Column("key_export_id", BigInteger),
+    Column("position", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("snapshot", Text),
+    *(
+        Column(name, BigInteger, nullable=False, server_default=text("0"))
+        for name in (
+            "rows_read", "rows_inserted", "rows_updated", "rows_deleted", "rows_rejected",
+            "rows_dropped", "error_count", "warning_count", "bytes_read", "bytes_written",
+        )
+    ),
+    Column("seconds", Double),
+    Column("cost", Numeric(asdecimal=False)),
+    Column("currency", Text),
+    Column("estimate", JSONB(none_as_null=True)),
+    Column("profile", JSONB(none_as_null=True)),
+    Column("error", JSONB(none_as_null=True)),
+    CheckConstraint(
+        "status IN ('running', 'published', 'complete', 'failed', 'rolled_back')",
+        name="pipeline_metadata_status_check",
+    ),
+    Index("pipeline_metadata_target", "destination", "target", "load_id"),
+    Index("pipeline_metadata_table", "source_name", "table_name", "load_id"),
+    # Loads of one table never overlap; what a dead loader left is settled before the next begins.
+    Index(
+        "pipeline_metadata_unfinished",
+        "destination",
+        "target",
+        unique=True,
+        postgresql_where=text("status IN ('running', 'published')"),
+    ),
+)  # fmt: skip
+
+load_files = Table(
+    "load_files",
+    schema,
+    Column("load_id", BigInteger, ForeignKey("pipeline_metadata.load_id"), nullable=False),
+    Column("export_id", BigInteger, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("superseded", Boolean, nullable=False, server_default=text("false")),
+    PrimaryKeyConstraint("load_id", "path"),
+    Index("load_files_path", "path"),
+)
+
+schema_versions = Table(
+    "schema_versions",
+    schema,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("destination", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("schema", JSONB, nullable=False),
+    Column("staged", JSONB, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("changes", JSONB, nullable=False),
+    Column("load_id", BigInteger, ForeignKey("pipeline_metadata.load_id")),
+    Column("created_at", _INSTANT, nullable=False),
+    UniqueConstraint("destination", "target", "version", name="schema_versions_version"),
+)
+
+# The first six columns are the ones that users know.
+data_quality_log = Table(
+    "data_quality_log",
+    schema,
+    Column("quality_check_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("run_id", UUID(as_uuid=False), nullable=False),
+    Column("check_name", Text, nullable=False),
+    Column("check_result", Boolean, nullable=False),
+    Column("error_details", Text),
+    Column("created_at", _INSTANT, nullable=False),
+    Column("load_id", BigInteger, ForeignKey("pipeline_metadata.load_id")),
+    Column("destination", Text),
+    Column("target", Text),
+    Column("table_name", Text),
+    Column("kind", Text),
+    Column("severity", Text),
+    Column("observed", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("bad_rows", BigInteger, nullable=False, server_default=text("0")),
+    Column("total_rows", BigInteger),
+    Index("data_quality_log_load", "load_id"),
+    Index("data_quality_log_check", "target", "check_name", "quality_check_id"),
+)
+
+verifications = Table(
+    "verifications",
+    schema,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("run_id", UUID(as_uuid=False), nullable=False),
+    Column("source_name", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("destination", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("started_at", _INSTANT, nullable=False),
+    Column("finished_at", _INSTANT, nullable=False),
+    Column("equal", Boolean, nullable=False),
+    Column("rows_source", BigInteger, nullable=False),
+    Column("rows_destination", BigInteger, nullable=False),
+    Column("differing", BigInteger, nullable=False),
+    Column("pending", BigInteger, nullable=False),
+    Column("report", JSONB, nullable=False),
+    Index("verifications_target", "destination", "target", "id"),
+)
