@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from backhaul.project.models import SparkConfig
+from backhaul.spark import session as module
 from backhaul.spark.session import is_local, session_settings
 
 pytestmark = pytest.mark.spark
@@ -196,6 +198,31 @@ def test_an_interrupt_ends_the_job_and_the_jvm(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     said, complaint = process.communicate(timeout=60)
     assert (process.returncode, said, complaint) == (0, "interrupted\n", "")
+
+
+def fail_to_tidy_up(_session: object, after: type[BaseException]) -> None:
+    try:
+        raise after
+    except after:
+        raise Py4JNetworkError("Answer from Java side is empty") from None
+
+
+@pytest.mark.parametrize(
+    ("first", "seen"), [(KeyboardInterrupt, KeyboardInterrupt), (ValueError, Py4JNetworkError)]
+)
+def test_an_interrupt_is_not_hidden_by_what_pyspark_tidies_up(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: type[BaseException],
+    seen: type[BaseException],
+) -> None:
+    monkeypatch.setattr(module, "open_session", lambda *_, **__: None)
+    monkeypatch.setattr(module, "close_session", lambda _: None)
+    with (
+        pytest.raises(seen),
+        module.spark_session(SparkConfig(), name="x", root=tmp_path) as session,
+    ):
+        fail_to_tidy_up(session, first)
 
 
 def test_an_option_that_java_refuses_is_named(tmp_path: Path) -> None:

@@ -78,12 +78,17 @@ def spark_session(
     config: SparkConfig, *, name: str, root: Path, jars: Sequence[Path] = ()
 ) -> Iterator[SparkSession]:
     """`open_session`, closed at the end unless somebody else had opened it."""
+    from py4j.protocol import Py4JNetworkError
     from pyspark import SparkContext
 
     shared = SparkContext._active_spark_context is not None  # noqa: SLF001
     session = open_session(config, name=name, root=root, jars=jars)
     try:
         yield session
+    except Py4JNetworkError as error:
+        if _came_of_interrupt(error):
+            raise KeyboardInterrupt from error
+        raise
     finally:
         if not shared:
             close_session(session)
@@ -221,6 +226,14 @@ def _same_interrupt() -> Iterator[None]:
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
+
+
+def _came_of_interrupt(error: BaseException) -> bool:
+    """Ctrl-C cuts py4j's connection; what pyspark then tidies up over a new one may fail, and hide it."""
+    context = error.__context__
+    return context is not None and (
+        isinstance(context, KeyboardInterrupt) or _came_of_interrupt(context)
+    )
 
 
 def _no_news(record: logging.LogRecord) -> bool:
