@@ -9,6 +9,7 @@ import pytest
 
 from backhaul.findings import Place
 from backhaul.project.manifest import (
+    OnwardSettings,
     TableEntry,
     TableName,
     TableSettings,
@@ -90,7 +91,8 @@ def test_every_setting_reaches_the_entry() -> None:
         "advanced_metadata": True, "numeric": "double", "out_of_range": "text",
     }  # fmt: skip
     one, plain = entry(given), entry({})
-    assert set(given) == set(TableSettings.keys()) - {"source", "table", "query"}
+    elsewhere = {"source", "table", "query", *OnwardSettings.keys()}
+    assert set(given) == set(TableSettings.keys()) - elsewhere
     assert [key for key in given if getattr(one, key) == getattr(plain, key)] == []
 
 

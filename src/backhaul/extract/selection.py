@@ -9,6 +9,8 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 
 from backhaul.errors import ConfigError
+from backhaul.project.check_load import shared_targets
+from backhaul.project.load import expanded_load
 from backhaul.project.manifest import TableEntry
 from backhaul.schema.model import Relation
 
@@ -28,11 +30,13 @@ def expand(
 ) -> list[TableEntry]:
     """A glob's tables as entries of their own; a relation that an entry names itself stays that entry's."""
     own = set(taken)
-    return [
-        replace(entry, name=_name(entry, relation), relation=relation, glob=None, exclude=())
-        for relation in relations
-        if relation not in own
-    ]
+    return [_one(entry, relation) for relation in relations if relation not in own]
+
+
+def _one(entry: TableEntry, relation: Relation) -> TableEntry:
+    loads = tuple(expanded_load(load, relation) for load in entry.loads)
+    name = _name(entry, relation)
+    return replace(entry, name=name, relation=relation, glob=None, exclude=(), loads=loads)
 
 
 def _name(entry: TableEntry, relation: Relation) -> str:
@@ -52,6 +56,12 @@ def refuse_collisions(entries: Sequence[TableEntry]) -> None:
                 f"two tables are named {entry.name}: {_described(other)} and {_described(entry)}",
                 remedy="give one of them an entry of its own under another name",
             )
+    for shared in shared_targets(entries):
+        raise ConfigError(
+            f"{_described(shared.first)} and {_described(shared.table)} would be loaded into one "
+            f"table, {shared.load.target} in {shared.load.to}",
+            remedy="write {schema} and {name} in the pattern's `table`, or give one its own entry",
+        )
 
 
 def choose(entries: Sequence[TableEntry], patterns: Sequence[str]) -> list[TableEntry]:

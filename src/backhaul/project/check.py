@@ -82,7 +82,9 @@ def _contradictions(table: TableEntry) -> Iterator[Finding]:
     if table.watermark and table.load_by_id:
         message = "`watermark` and `load_by_id` are both given"
         yield _error(table, "contradiction", message, "keep one of them", "load_by_id")
-    if table.query and table.deletes and not table.key:
+    # Deletes that a load asks for are reported there.
+    implied = any(load.deletes != "ignore" for load in table.loads)
+    if table.query and table.deletes and not table.key and not implied:
         message = "`deletes` needs a key, and a query has none in the catalog"
         step = "deletes" if table.form == "own" else "export_table_primary_key"
         yield _error(table, "key_missing", message, "name the query's columns in `key`", step)

@@ -36,7 +36,7 @@ LIBPQ_OPTIONS = frozenset(
 
 
 class PostgresConnection(Settings):
-    """A PostgreSQL source, 13 or newer."""
+    """A PostgreSQL server, 13 or newer: a source, a destination, or both."""
 
     name: str = Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
     adapter: Literal["postgres"] = "postgres"
@@ -56,6 +56,9 @@ class PostgresConnection(Settings):
     statement_timeout: Duration | None = None
     lock_timeout: Duration = timedelta(seconds=30)
     max_replica_lag: Duration = timedelta(minutes=5)
+    # As a destination: what its loads may do, where they do not say it themselves.
+    batch_rows: int | None = Field(default=None, ge=1)
+    max_concurrency: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from backhaul.project.connection import ADAPTERS, URL_KEYS, PostgresConnection
 from backhaul.project.document import Node
 from backhaul.project.gitlab import NamedVariables
+from backhaul.project.load import LAKE
 from backhaul.project.reading import Files
 from backhaul.project.secret import shown
 from backhaul.project.translate import Section, is_mapping, validate
@@ -45,6 +46,7 @@ class Connections:
             if one.name in self.names:
                 continue
             self.names[one.name] = None
+            _refuse_lake(one.name, one.section)
             if missing := one.missing(environ):
                 message = f"not set in the environment: {', '.join(missing)}"
                 remedy = f"set them, or define the connection {one.name!r} in backhaul.yml"
@@ -73,6 +75,7 @@ class Connections:
             return
         if name is not None:
             self.names[name] = None
+            _refuse_lake(name, section, *(("name",) if section.node.get("name") else ()))
         model = self._model(section)
         settings = self._files.settings(section, PATH_KEYS)
         if name is not None:
@@ -96,6 +99,12 @@ class Connections:
                 given = key if section.node.get(key) else f"{key}_path"
                 message = f"`url` and `{given}` are both given"
                 section.find("contradiction", message, "keep one of them", given)
+
+
+def _refuse_lake(name: str, section: Section, *steps: str) -> None:
+    if name == LAKE:
+        message = f"{name!r} cannot name a connection: it is the project's lake in every `load:`"
+        section.find("reserved_name", message, "give the connection another name", *steps)
 
 
 def _filled(one: NamedVariables, environ: Mapping[str, str]) -> Section:

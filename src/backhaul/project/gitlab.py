@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from backhaul.findings import Place
-from backhaul.project.manifest import TableEntry, is_windowed
-from backhaul.project.settings import Names, Settings
+from backhaul.project.manifest import OnwardSettings, TableEntry, is_windowed
+from backhaul.project.settings import Names
 from backhaul.project.translate import Section, did_you_mean, is_mapping
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _EXTRAS = (
 )
 
 
-class GitlabSettings(Settings):
+class GitlabSettings(OnwardSettings):
     """An entry as GitLab's manifests write it."""
 
     import_db: str | None = None

@@ -10,22 +10,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter
 
 from backhaul.project.connection import PostgresConnection
 from backhaul.project.connections import PATH_KEYS
+from backhaul.project.destined import EXTERNAL, BudgetSettings, LoadSettings
 from backhaul.project.gitlab import GitlabSettings
 from backhaul.project.manifest import TableSettings
 from backhaul.project.models import (
     ExtractSettings,
     LakeConfig,
+    PricesSettings,
+    QualitySettings,
     SparkConfig,
     StateConfig,
     StoreConfig,
 )
 from backhaul.project.settings import Settings
+from backhaul.quality.checks import OnFail, Scope, Severity
+from backhaul.quality.kinds import KINDS
+from backhaul.quality.settings import COMMON
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEMPLATE = {"type": "string", "pattern": r"\{\{.*\}\}"}
@@ -55,6 +61,8 @@ def _project() -> Schema:
         "spark": _model(SparkConfig),
         "lake": _model(LakeConfig),
         "extract": _model(ExtractSettings),
+        "prices": _model(PricesSettings),
+        "quality": _model(QualitySettings),
         "variables": {
             "type": "object",
             "additionalProperties": {"type": ["string", "number", "boolean"]},
@@ -64,7 +72,7 @@ def _project() -> Schema:
 
 
 def _manifest() -> Schema:
-    table: Schema = {"anyOf": [_model(TableSettings), _model(GitlabSettings), {"type": "null"}]}
+    table: Schema = {"anyOf": [_entry(TableSettings), _entry(GitlabSettings), {"type": "null"}]}
     variables = {"type": "object", "additionalProperties": {"type": "string"}}
     properties = {
         "tables": {"type": ["object", "null"], "additionalProperties": table},
@@ -74,6 +82,33 @@ def _manifest() -> Schema:
         },
     }
     return _closed(properties)
+
+
+def _entry(model: type[Settings]) -> Schema:
+    """An entry's settings, with those parts that are models of their own."""
+    target = _model(LoadSettings)
+    load = [{"const": EXTERNAL}, target, {"type": "array", "items": target}, {"type": "null"}]
+    own = {"load": {"anyOf": load}, "checks": _checks(), "budget": _model(BudgetSettings)}
+    schema = _model(model)
+    return {**schema, "properties": {**schema["properties"], **own}}
+
+
+def _checks() -> Schema:
+    """The kinds and what they have in common; a kind's own settings are checked by us."""
+    common: Schema = dict.fromkeys(COMMON, True)
+    common |= {
+        "severity": {"enum": list(get_args(Severity))},
+        "on": {"enum": list(get_args(Scope))},
+    }
+    common["on_fail"] = {"enum": list(get_args(OnFail))}
+    kinds: Schema = dict.fromkeys(KINDS, True)
+    check = {
+        "type": "object",
+        "properties": {**kinds, **common},
+        "additionalProperties": False,
+        "oneOf": [{"required": [kind]} for kind in KINDS],
+    }
+    return {"type": ["array", "null"], "items": {"anyOf": [check, {"enum": list(KINDS)}]}}
 
 
 def _connection() -> Schema:

@@ -7,7 +7,6 @@ check_project(folder) -> (Project | None, findings)   None if one of them is an 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import TypeVar
 from backhaul.errors import ConfigError
 from backhaul.findings import Finding, Level, Place
 from backhaul.project.check import cap_mistake, check_tables
+from backhaul.project.check_load import check_loads
 from backhaul.project.connections import Connections
-from backhaul.project.document import key_path
+from backhaul.project.declared import Declarations, Sections
 from backhaul.project.gitlab import (
     GitlabSettings,
     NamedVariables,
@@ -29,7 +29,9 @@ from backhaul.project.manifest import TableEntry, TableSettings, table_entry
 from backhaul.project.models import (
     ExtractSettings,
     LakeConfig,
+    PricesSettings,
     Project,
+    QualitySettings,
     SparkConfig,
     StateConfig,
     StoreConfig,
@@ -38,10 +40,11 @@ from backhaul.project.reading import PROJECT_FILES, Files
 from backhaul.project.settings import Settings
 from backhaul.project.template import Templates
 from backhaul.project.translate import Section, did_you_mean, is_mapping, validate
-from backhaul.project.variables import filled
+from backhaul.project.variables import filled, read_variables
 
 PROJECT_KEYS = (
-    "name", "connections", "store", "state", "spark", "lake", "extract", "variables",
+    "name", "connections", "store", "state", "spark", "lake", "extract", "prices", "quality",
+    "variables",
 )  # fmt: skip
 MANIFEST_KEYS = ("tables", "connection_info")
 # Keys for the reader's own use, such as anchors: `x-usual: &usual {...}`.
@@ -50,7 +53,6 @@ _SECRET_KEYS = {
     "store": ("access_key_id", "secret_access_key"),
     "state": ("url",),
 }
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Model = TypeVar("Model", bound=Settings)
 
 
@@ -90,7 +92,7 @@ class _Loading:
         self._environ = environ
         self._files = Files(folder, Templates(environ))
         self._connections = Connections(self._files)
-        self._sections: dict[tuple[str, str], Section] = {}
+        self._sections: Sections = {}
 
     @property
     def findings(self) -> list[Finding]:
@@ -102,16 +104,19 @@ class _Loading:
             return None
         _refuse_unknown(root, PROJECT_KEYS)
         extract = self._extract(root)
-        variables = _variables(root.below("variables"))
+        variables = read_variables(root.below("variables"))
         if section := root.below("connections"):
             self._connections.read(section)
         store = self._section(StoreConfig, root, "store")
         state = self._section(StateConfig, root, "state")
         spark = self._section(SparkConfig, root, "spark")
         lake = self._section(LakeConfig, root, "lake")
-        tables = self._tables(extract)
+        prices = self._section(PricesSettings, root, "prices").prices()
+        quality = self._section(QualitySettings, root, "quality")
+        tables = self._tables(extract, variables)
         names = self._connections.names
         checked = check_tables(tables, names, variables, extract)
+        checked += check_loads(tables, names, prices)
         self.findings.extend(self._at_key(finding) for finding in checked)
         if any(finding.level is Level.ERROR for finding in self.findings):
             return None
@@ -125,6 +130,8 @@ class _Loading:
             spark=spark,
             lake=lake,
             extract=extract,
+            prices=prices,
+            quality=quality,
             variables=variables,
             tables=tuple(tables),
             findings=tuple(self.findings),
@@ -144,7 +151,7 @@ class _Loading:
             root.find("window_cap", *mistake, "extract", "window_cap")
         return extract
 
-    def _tables(self, extract: ExtractSettings) -> list[TableEntry]:
+    def _tables(self, extract: ExtractSettings, variables: Mapping[str, str]) -> list[TableEntry]:
         manifests = [one for one in self._files.manifests() if is_mapping(one)]
         named: dict[str, NamedVariables] = {}
         entries: list[Section] = []
@@ -154,8 +161,9 @@ class _Loading:
                 _collect(connection_info(section), named)
             entries += _entries(manifest)
         self._connections.read_variables(_used(named, entries), self._environ)
-        tables = [self._table(entry, extract, named) for entry in entries]
-        return [table for table in tables if table]
+        onward = Declarations(self._files, variables, self._sections)
+        tables = [(entry, self._table(entry, extract, named)) for entry in entries]
+        return [onward.added(entry, table) for entry, table in tables if table]
 
     def _table(
         self, section: Section, extract: ExtractSettings, named: Mapping[str, NamedVariables]
@@ -272,18 +280,3 @@ def _one_thing(section: Section, settings: TableSettings) -> bool:
 def _name(root: Section) -> str | None:
     node = root.node.get("name")
     return node.text if node and node.value is not None else None
-
-
-def _variables(section: Section | None) -> dict[str, str]:
-    if section is None or not is_mapping(section):
-        return {}
-    variables: dict[str, str] = {}
-    for name, node in section.node.entries().items():
-        variables[name] = node.text
-        if not _VARIABLE_NAME.fullmatch(name):
-            message = f"{name!r} cannot name a variable"
-            section.find("wrong_value", message, "use letters, digits and underscores", name)
-        elif isinstance(node.value, dict | list | None):
-            message = f"{key_path((name,))!r} must be text, and is {node.kind()}"
-            section.find("wrong_type", message, "write the SQL that stands for it, in quotes", name)
-    return variables

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from backhaul.findings import Place
+from backhaul.project.load import Budget, LoadEntry
 from backhaul.project.settings import Duration, Names, RangePolicy, Settings, null_is_a_word
+from backhaul.quality.checks import Check
 from backhaul.schema.model import Relation
 
 if TYPE_CHECKING:
@@ -38,7 +40,10 @@ DEFAULT_SCHEMA = "public"
 
 @dataclass(frozen=True)
 class TableEntry:
-    """One entry of a manifest. Exactly one of `relation`, `glob` and `query` is set."""
+    """One entry of a manifest. Exactly one of `relation`, `glob` and `query` is set.
+
+    `external`: somebody else loads the staged files, and moves them. A load that deletes sets `deletes`.
+    """
 
     name: str
     source: str
@@ -64,11 +69,24 @@ class TableEntry:
     windowed: bool = False
     additional_filtering: str | None = None
     form: Literal["own", "gitlab"] = "own"
+    loads: tuple[LoadEntry, ...] = ()
+    external: bool = False
+    checks: tuple[Check, ...] = ()
+    budget: Budget = field(default_factory=Budget)
     extras: Mapping[str, Any] = field(default_factory=dict)
     place: Place = field(default_factory=lambda: Place(""))
 
 
-class TableSettings(Settings):
+class OnwardSettings(Settings):
+    """Where a table goes, in either form. Read and checked part by part: see destined.py."""
+
+    load: Any = None
+    checks: Any = None
+    checks_from: str | None = Field(default=None, min_length=1)
+    budget: Any = None
+
+
+class TableSettings(OnwardSettings):
     """An entry as it is written; what is left out comes from the project's `extract:` section."""
 
     source: str | None = None
@@ -107,7 +125,7 @@ def is_windowed(query: str | None) -> bool:
 
 def parse_table_name(text: str) -> TableName:
     """`orders`, `shop.orders`, `"My Schema"."T.1"`, `shop.*`; ValueError for anything else."""
-    parts = _split_name(text.strip())
+    parts = split_name(text)
     if len(parts) == 1:
         parts = [(DEFAULT_SCHEMA, False), *parts]
     if any(not quoted and ("*" in part or "?" in part) for part, quoted in parts):
@@ -118,7 +136,9 @@ def parse_table_name(text: str) -> TableName:
     return TableName(relation=Relation(schema, name))
 
 
-def _split_name(text: str) -> list[tuple[str, bool]]:
+def split_name(text: str) -> list[tuple[str, bool]]:
+    """One or two parts, each with whether it stood in quotes; ValueError for anything else."""
+    text = text.strip()
     parts: list[tuple[str, bool]] = []
     position = 0
     while match := _PART.match(text, position):
@@ -137,7 +157,8 @@ def table_entry(
 ) -> TableEntry:
     """The entry with the project's defaults filled in; ValueError if `table` names nothing."""
     named = TableName() if settings.query else parse_table_name(settings.table or name)
-    given = settings.model_dump(exclude={"source", "table"}, exclude_unset=True)
+    elsewhere = {"source", "table", *OnwardSettings.model_fields}
+    given = settings.model_dump(exclude=elsewhere, exclude_unset=True)
     # `window_cap: null` lifts the project's cap; for any other key null is the same as no key.
     said = {key: value for key, value in given.items() if value is not None or key == "window_cap"}
     return TableEntry(

@@ -17,6 +17,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from backhaul.findings import Finding
 from backhaul.project.connection import PostgresConnection
+from backhaul.project.load import Prices
 from backhaul.project.manifest import TableEntry
 from backhaul.project.settings import Duration, RangePolicy, Settings
 
@@ -72,10 +73,36 @@ class SparkConfig(Settings):
 
 
 class LakeConfig(Settings):
-    """The Iceberg lake: its catalog's name in Spark, and where its tables' files are."""
+    """The Iceberg lake: its catalog's name in Spark, where its tables' files are, how they are made.
+
+    `properties` are those of new tables; `conf` becomes `spark.sql.catalog.<catalog>.<key>`.
+    """
 
     warehouse: str | None = None
     catalog: str = Field(default="lake", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    format_version: int = Field(default=3, ge=2, le=3)
+    properties: dict[str, str] = Field(default_factory=dict)
+    conf: dict[str, str] = Field(default_factory=dict)
+    batch_rows: int | None = Field(default=None, ge=1)
+    max_concurrency: int | None = Field(default=None, ge=1)
+
+
+class PricesSettings(Settings):
+    """What an hour of an executor and a terabyte cost; zero: that is not counted."""
+
+    currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
+    executor_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    read_tb: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    write_tb: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+    def prices(self) -> Prices:
+        return Prices(**self.model_dump())
+
+
+class QualitySettings(Settings):
+    """How checks judge: `history` is how many past loads a distribution is compared with."""
+
+    history: int = Field(default=20, ge=1)
 
 
 class ExtractSettings(Settings):
@@ -102,6 +129,8 @@ class Project:
     spark: SparkConfig = field(default_factory=SparkConfig)
     lake: LakeConfig = field(default_factory=LakeConfig)
     extract: ExtractSettings = field(default_factory=ExtractSettings)
+    prices: Prices = field(default_factory=Prices)
+    quality: QualitySettings = field(default_factory=QualitySettings)
     variables: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[TableEntry, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from backhaul.findings import Finding, Level, Place
 from backhaul.project.document import Node, read_text
-from backhaul.project.secret import SecretUnreadable, read_secret
+from backhaul.project.secret import SecretUnreadable, read_secret, shown
 from backhaul.project.template import UNSET, Templates
 from backhaul.project.translate import Section
 
 MANIFEST_FOLDER = "manifest"
 PROJECT_FILES = ("backhaul.yml", "backhaul.yaml")
 _SUFFIXES = (".yml", ".yaml")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A file that an entry names: its path from the project's folder, and its text."""
+
+    file: str
+    text: str
+
+
+class _Unreadable(Exception):
+    """Why a file is no text."""
+
+    def __init__(self, code: str, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.remedy = remedy
 
 
 class Files:
@@ -49,18 +68,41 @@ class Files:
     def read(self, path: Path) -> Section | None:
         file = path.relative_to(self.folder).as_posix()
         try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            self._find("not_text", file, f"not UTF-8 text (byte {error.start})", "save it as UTF-8")
-            return None
-        except OSError as error:
-            self._find(
-                "unreadable", file, f"cannot be read: {error.strerror}", "check its permissions"
-            )
+            text = _text(path)
+        except _Unreadable as error:
+            self._find(error.code, file, str(error), error.remedy)
             return None
         document, findings = read_text(text, file, self._templates)
         self.findings += findings
         return Section(file, document.root, (), self.findings) if document else None
+
+    def beside(self, section: Section, key: str) -> Beside | None:
+        """The text file that a key names, from the project's folder; or None with a finding."""
+        node = section.node.get(key)
+        if node is None or UNSET in node.text:
+            return None
+        named = f"`{key}`: the file {shown(node, key)}"
+        inside = self._inside(node.text)
+        if inside is None:
+            remedy = "give a path from the project's folder, to a file in it"
+            section.find("outside", f"{named} is not in the project's folder", remedy, key)
+            return None
+        try:
+            return Beside(inside, _text(self.folder / inside))
+        except _Unreadable as error:
+            remedy = f"{error.remedy}; the path is taken from the project's folder"
+            section.find(error.code, f"{named} {error}", remedy, key)
+            return None
+
+    def _inside(self, path: str) -> str | None:
+        """The path from the folder; None if it leads out of it, through a link too."""
+        try:
+            root, there = self.folder.resolve(), (self.folder / path).resolve()
+        except (OSError, RuntimeError, ValueError):
+            return None
+        if Path(path).is_absolute() or not there.is_relative_to(root):
+            return None
+        return Path(os.path.normpath(path)).as_posix()
 
     def settings(self, section: Section, keys: Iterable[str]) -> dict[str, Any]:
         """What a section says, each `<key>_path` of these keys replaced by its file's content."""
@@ -90,3 +132,16 @@ class Files:
 
     def _find(self, code: str, file: str, message: str, remedy: str) -> None:
         self.findings.append(Finding(Level.ERROR, code, message, remedy, place=Place(file)))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"is not UTF-8 text (byte {error.start})"
+        raise _Unreadable("not_text", message, "save it as UTF-8") from None
+    except FileNotFoundError:
+        raise _Unreadable("file_missing", "is not there", "correct the path") from None
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise _Unreadable("unreadable", message, "check its permissions") from None

@@ -1,9 +1,10 @@
-"""What do all settings have in common? A frozen model that knows its keys; durations; names."""
+"""What do all settings have in common? A frozen model that knows its keys; durations; sizes; names."""
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
@@ -20,6 +21,17 @@ _PART = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([a-z]+)", re.IGNORECASE)
 _SECONDS = re.compile(r"\d{1,15}(?:\.\d{1,9})?")
 _SAID = (
     "a duration is a number with a unit, like 30m, 24h, 2 days or 1h 30m; a bare number is seconds"
+)
+
+_BYTES = {
+    "b": 1,
+    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgtp", 1)},
+    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgtp", 1)},
+}
+_SIZE = re.compile(r"(\d[\d_]{0,20}(?:\.\d{1,9})?)\s*([a-z]*)", re.IGNORECASE)
+_SIZE_SAID = (
+    "a size is a number with a unit, like 50GB, 512 MiB or 1.5 TB; a bare number is bytes "
+    "(GB is 1000³ bytes, GiB is 1024³)"
 )
 
 
@@ -62,6 +74,19 @@ def _parts(text: str) -> timedelta:
     return total
 
 
+def parse_size(value: Any) -> Any:
+    """`50GB`, `512 MiB`; a number is bytes. `50G` could mean either, and is refused."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    if isinstance(value, bool) or not isinstance(value, str | float):
+        raise ValueError(_SIZE_SAID)
+    found = _SIZE.fullmatch(str(value).strip())
+    factor = _BYTES.get(found[2].lower() or "b") if found else None
+    if found is None or factor is None:
+        raise ValueError(_SIZE_SAID)
+    return round(Decimal(found[1].replace("_", "")) * factor)
+
+
 def _one_or_many(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -75,6 +100,11 @@ Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
     WithJsonSchema({"type": ["string", "number"], "examples": ["30m", "24h", "2 days"]}),
+]
+ByteSize = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["50GB", "512 MiB", 1000000]}),
 ]
 Names = Annotated[
     tuple[str, ...],

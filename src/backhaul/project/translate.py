@@ -38,6 +38,7 @@ _EXPECTED = {
 _LIMITS = {
     "greater_than_equal": ("at least", "ge"),
     "less_than_equal": ("at most", "le"),
+    "greater_than": ("more than", "gt"),
 }
 
 

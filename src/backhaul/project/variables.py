@@ -10,13 +10,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from backhaul.project.document import key_path
 from backhaul.project.manifest import PLACEHOLDERS
+from backhaul.project.translate import Section, is_mapping
 
+_VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}")
 _PIECE = re.compile(
     r"""(?P<literal>'(?:[^']|'')*')|"[^"]*"|--[^\n]*|/\*.*?\*/|(?P<name>""" + _NAME.pattern + ")",
     re.DOTALL,
 )
+
+
+def read_variables(section: Section | None) -> dict[str, str]:
+    """The `variables:` section: names and the text that they stand for."""
+    if section is None or not is_mapping(section):
+        return {}
+    variables: dict[str, str] = {}
+    for name, node in section.node.entries().items():
+        variables[name] = node.text
+        if not _VALID_NAME.fullmatch(name):
+            message = f"{name!r} cannot name a variable"
+            section.find("wrong_value", message, "use letters, digits and underscores", name)
+        elif isinstance(node.value, dict | list | None):
+            message = f"{key_path((name,))!r} must be text, and is {node.kind()}"
+            section.find("wrong_type", message, "write the SQL that stands for it, in quotes", name)
+    return variables
 
 
 def unknown_names(text: str, variables: Mapping[str, str]) -> Iterator[str]:
