@@ -6,6 +6,7 @@ import pytest
 
 from backhaul.errors import ConfigError
 from backhaul.extract.selection import by_source, choose, expand, refuse_collisions
+from backhaul.project.load import LoadEntry
 from backhaul.project.manifest import TableEntry
 from backhaul.schema.model import Relation
 from tests.extract.making import entry
@@ -75,6 +76,15 @@ def test_what_an_entry_names_itself_stays_its_own() -> None:
     assert [one.name for one in expand(glob("public.*"), RELATIONS, RELATIONS[:1])] == ["users"]
 
 
+def test_a_globs_targets_get_each_tables_names() -> None:
+    loads = (LoadEntry("lake", "{schema}", "raw_{name}"), LoadEntry("crm", "x", "{name}"))
+    found = expand(glob("public.*", loads=loads), RELATIONS, taken=[])
+    assert [[load.target for load in one.loads] for one in found] == [
+        ["public.raw_orders", "x.orders"],
+        ["public.raw_users", "x.users"],
+    ]
+
+
 @pytest.mark.parametrize("pattern", ["*.*", "app_?.*", "*.orders"])
 def test_a_glob_over_schemas_names_them(pattern: str) -> None:
     spread = [Relation("app_1", "orders"), Relation("app_2", "orders")]
@@ -89,6 +99,16 @@ def test_two_tables_of_one_name() -> None:
     assert "public.orders of shop" in raised.value.message
     assert "sales.orders of crm" in raised.value.message
     refuse_collisions(ENTRIES)
+
+
+def test_two_tables_with_one_target() -> None:
+    spread = [Relation("app_1", "orders"), Relation("app_2", "Orders")]
+    found = expand(glob("*.*", loads=(LoadEntry("lake", "raw", "{name}"),)), spread, [])
+    with pytest.raises(ConfigError, match=r"into one table, raw\.Orders in lake"):
+        refuse_collisions(found)
+    refuse_collisions(
+        expand(glob("*.*", loads=(LoadEntry("lake", "raw", "{schema}"),)), spread, [])
+    )
 
 
 def test_by_source() -> None:

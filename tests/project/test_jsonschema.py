@@ -42,6 +42,9 @@ def test_the_schemas_are_schemas() -> None:
         "connections: {a: {host: h, port: '{{ env(\"P\") }}', database: d}}",
         "extract: {overlap: 30m, chunk_rows: 5, window_cap: 90, out_of_range: null}",
         "x-mine: {anything: [1]}",
+        "prices: {currency: EUR, executor_hour: 0.12, read_tb: 5, write_tb: 5}",
+        "quality: {history: 5}",
+        "lake: {format_version: 2, properties: {a: b}, conf: {c: d}, batch_rows: 5}",
     ],
 )
 def test_projects_that_are_right(text: str) -> None:
@@ -61,6 +64,9 @@ def test_projects_that_are_right(text: str) -> None:
         "extract: {chunk_rows: 0}",
         "extract: {numeric: decimal}",
         "lake: 5",
+        "lake: {format_version: 4}",
+        "prices: {hour: 1}",
+        "quality: {history: 0}",
     ],
 )
 def test_projects_that_are_wrong(text: str) -> None:
@@ -73,6 +79,11 @@ def test_projects_that_are_wrong(text: str) -> None:
         "tables: {a: , b: {key: id, exclude: [x], out_of_range: null}}",
         TABLES,
         INFO,
+        "tables: {a: {load: external, checks_from: s.json}, b: {load: {}}, c: {load: [{to: x}, {}]}}",
+        "tables: {a: {load: , checks: , budget: {max_bytes: 5GB, max_usd: 0.5, max_runtime: 90}}}",
+        "tables: {a: {load: {partition_by: [days(at)], update: x, deletes: soft, history: scd2}}}",
+        "tables: {a: {checks: [row_count, {not_null: [a], severity: warn, on_fail: drop}]}}",
+        "tables: {a: {import_query: SELECT 1, load: {}, checks: [{sql: a}], budget: {max_usd: 1}}}",
         "connection_info: {host: H, database: D}",
     ],
 )
@@ -81,7 +92,20 @@ def test_manifests_that_are_right(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["table: {}", "tables: {a: {kye: id}}", "tables: {a: {chunk_rows: x}}"]
+    "text",
+    [
+        "table: {}",
+        "tables: {a: {kye: id}}",
+        "tables: {a: {chunk_rows: x}}",
+        "tables: {a: {load: extrnal}}",
+        "tables: {a: {load: {tabel: x}}}",
+        "tables: {a: {load: [{deletes: later}]}}",
+        "tables: {a: {load: [{max_delete_share: 2}]}}",
+        "tables: {a: {budget: {max_byte: 5}}}",
+        "tables: {a: {checks: [{betwen: x}]}}",
+        "tables: {a: {checks: [{not_null: x, unique: y}]}}",
+        "tables: {a: {checks: [{not_null: x, severity: bad}]}}",
+    ],
 )
 def test_manifests_that_are_wrong(text: str) -> None:
     assert not MANIFEST.is_valid(plain(text))

@@ -23,6 +23,9 @@ def test_the_commented_examples_are_right(folder: Folder) -> None:
         folder.write(name, uncommented(text))
     project = folder.load({})
     assert [table.name for table in project.tables] == ["orders", "everything_else", "paid_orders"]
+    (load,) = project.tables[0].loads
+    assert (load.target, str(load.partition_by[0])) == ("analytics.fct_orders", "days(created_at)")
+    assert project.prices.executor_hour == 0.12
     assert project.variables == {"INTERNAL_PROJECT_IDS": "(1, 2, 3)"}
 
 

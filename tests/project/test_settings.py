@@ -1,4 +1,4 @@
-"""Do durations and names mean what a person would expect?"""
+"""Do durations, sizes and names mean what a person would expect?"""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from backhaul.project.settings import Duration, Names
+from backhaul.project.settings import ByteSize, Duration, Names
 
 DURATION: TypeAdapter[timedelta] = TypeAdapter(Duration)
+SIZE: TypeAdapter[int] = TypeAdapter(ByteSize)
 NAMES: TypeAdapter[tuple[str, ...]] = TypeAdapter(Names)
 
 
@@ -41,6 +42,33 @@ def test_durations(written: Any, seconds: float) -> None:
 def test_what_is_no_duration(written: Any) -> None:
     with pytest.raises(ValidationError):
         DURATION.validate_python(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [
+        ("50GB", 50_000_000_000),
+        ("512 MiB", 512 * 1024**2),
+        ("1.5 tb", 1_500_000_000_000),
+        ("2KiB", 2048),
+        ("1PiB", 1024**5),
+        ("7 B", 7),
+        ("5_000", 5000),
+        ("0", 0),
+        (123, 123),
+        (0.5, 0),
+    ],
+)
+def test_sizes(written: Any, size: int) -> None:
+    assert SIZE.validate_python(written) == size
+
+
+@pytest.mark.parametrize(
+    "written", ["", "GB", "50G", "5k", "-5GB", -5, "1 GB 2 MB", "1e9", "nan", True, [], None]
+)
+def test_what_is_no_size(written: Any) -> None:
+    with pytest.raises(ValidationError):
+        SIZE.validate_python(written)
 
 
 def test_names_are_one_or_many() -> None:

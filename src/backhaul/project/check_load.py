@@ -79,9 +79,9 @@ def _destination(
     if load.to not in known and UNSET not in load.to:
         message = f"no destination is named {load.to!r}"
         yield _error(table, load, "unknown_connection", message, did_you_mean(load.to, known), "to")
-    relation = table.relation
-    if relation and load.to == table.source and load.target == str(relation):
-        message = f"{load.target} is the very table that is read"
+    itself = "{schema}.{name}" if table.glob else str(table.relation)
+    if load.to == table.source and load.target == itself:
+        message = f"{load.target} is the very table that is read from {table.source!r}"
         yield _error(table, load, "contradiction", message, "name another target", "table")
 
 

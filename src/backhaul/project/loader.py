@@ -7,7 +7,7 @@ check_project(folder) -> (Project | None, findings)   None if one of them is an 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -255,7 +255,15 @@ def _used(named: Mapping[str, NamedVariables], entries: list[Section]) -> list[N
             used.add(node.text if node and node.value else _flat_name(entry.file, named))
         elif node := entry.node.get("source"):
             used.add(node.text)
+        used.update(_destinations(entry))
     return [one for one in named.values() if one.name in used]
+
+
+def _destinations(entry: Section) -> Iterator[str]:
+    load = entry.node.get("load")
+    for target in [load, *load.items()] if load else []:
+        if to := target.get("to"):
+            yield to.text
 
 
 def _flat_name(file: str, named: Mapping[str, NamedVariables]) -> str | None:

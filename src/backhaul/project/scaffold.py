@@ -37,6 +37,13 @@ store:
 # lake:
 #   warehouse: s3://bucket/lake
 
+# What things cost here, so that loads can be estimated and limited in money.
+# prices:
+#   currency: USD
+#   executor_hour: 0.12
+#   read_tb: 5
+#   write_tb: 5
+
 # For every table that does not say it itself.
 # extract:
 #   chunk_rows: 5_000_000
@@ -50,7 +57,7 @@ store:
 """
 
 _MANIFEST = """\
-# What to read. `backhaul plan` shows what would happen; `backhaul extract` does it.
+# What to read. `backhaul plan` shows what would happen.
 # All settings: docs/reference/manifest.md
 
 tables:
@@ -60,6 +67,11 @@ tables:
   #   table: public.orders
   #   watermark: updated_at     # incremental windows; without it each run is a full copy
   #   deletes: true             # `backhaul deletes` exports the keys
+  #   load:                     # where it goes; a list where there are several targets
+  #     to: lake                # or a connection's name
+  #     table: analytics.fct_orders
+  #     partition_by: days(created_at)
+  #     deletes: soft           # rows that are gone at the source get `_deleted_at`
   #
   # everything_else:
   #   source: source

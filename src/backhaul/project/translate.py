@@ -38,7 +38,6 @@ _EXPECTED = {
 _LIMITS = {
     "greater_than_equal": ("at least", "ge"),
     "less_than_equal": ("at most", "le"),
-    "greater_than": ("more than", "gt"),
 }
 
 
