@@ -16,7 +16,7 @@ from backhaul.state.schema_versions import SchemaVersions
 def register(
     schemas: SchemaVersions,
     destination: str,
-    target: str,
+    target: object,
     evolution: Evolution,
     staged: TableSchema,
     load_id: int | None,
@@ -25,12 +25,12 @@ def register(
 
     Harmless to repeat. Keys do not count: a load of deletes alone, or of a `select:`, knows none.
     """
-    known = schemas.latest(destination, target)
+    known = schemas.latest(destination, str(target))
     if known is not None and not diff.compare(known.schema, evolution.table):
         return None
     return schemas.add(
         destination,
-        target,
+        str(target),
         schema=evolution.table,
         staged=staged,
         verdict=evolution.verdict,
