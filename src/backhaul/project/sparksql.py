@@ -108,6 +108,9 @@ def _judged(sql: str, judge: Callable[[str], Iterator[Mistake]]) -> list[Mistake
         return [Mistake("sql_invalid", "not Spark SQL: a quote is not closed", remedy, line)]
     except RecursionError:
         return [Mistake("sql_invalid", "nested too deeply to be read", "use WITH", None)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        # The parser stumbled over what no SQL looks like.
+        return [Mistake("sql_invalid", "not Spark SQL: it cannot be read", remedy, None)]
 
 
 def _unclosed(sql: str) -> int | None:
