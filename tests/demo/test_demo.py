@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -84,6 +85,10 @@ def test_every_step_holds(demo: Demo) -> None:
         str(number) for number in range(1, 11)
     ]
     assert "why     the source has new columns: points" in demo.ended.out
+    killed = re.search(r"killed; (\d+) of (\d+) chunks", demo.ended.out)
+    left = re.search(r"(\d+) chunks left", demo.ended.out)
+    assert killed and left
+    assert int(killed[1]) + int(left[1]) == int(killed[2])
 
 
 def test_the_project_goes_on_after_its_server_came_back(demo: Demo) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib.resources import files
 
 import psycopg
@@ -9,6 +10,10 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 DATABASE = "shop"
+PATIENCE_SECONDS = 30.0
+_LANES = sql.SQL(
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'backhaul lane %'"
+)
 TABLES = {
     "customers": "uuid key, text[], jsonb, inet",
     "products": "text key, numeric(10,2), numeric[], daterange",
@@ -56,12 +61,18 @@ class Shop:
     def add_column(self) -> None:
         self._connection.execute("ALTER TABLE customers ADD COLUMN points integer DEFAULT 100")
 
+    def wait_for_lanes(self) -> None:
+        """Until no task of a killed command is left: before it notices, one may record another chunk."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._value(_LANES) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
     def totals(self) -> dict[int, str]:
         """Each order's total by its id, as text: what the Parquet files must say as well."""
         rows = self._connection.execute("SELECT id, status || ' ' || total FROM orders")
         return dict(rows.fetchall())
 
-    def _value(self, query: sql.Composed) -> int:
+    def _value(self, query: sql.SQL | sql.Composed) -> int:
         row = self._connection.execute(query).fetchone()
         return int(row[0]) if row else 0
 

@@ -99,6 +99,7 @@ class _Demo:
         self.stage.step("Kill a backfill in the middle (SIGKILL)")
         self.stage.command("backhaul extract events --full")
         code = _killed_extract(self.folder)
+        self.shop.wait_for_lanes()
         (left,) = self.workshop.status(("events",))
         done = left.total_chunks - left.unfinished_chunks
         self._prove(
