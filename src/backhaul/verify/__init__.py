@@ -1,0 +1,1 @@
+"""Is a destination's table equal to its source? Segments first, then the keys of those that differ."""
