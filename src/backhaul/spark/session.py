@@ -223,6 +223,8 @@ def _same_interrupt() -> Iterator[None]:
     logging.getLogger().addFilter(_no_news)
     # Whatever goes wrong in py4j is raised too; its log would be a second, longer copy.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    # And this one writes a failed query's message to the terminal; it may hold a row's values.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
