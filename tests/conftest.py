@@ -84,8 +84,10 @@ def state(servers: running.Servers, state_template: str) -> Iterator[State]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The one Spark session of this test process; two tasks at a time."""
+    """The one Spark session of this test process; two tasks at a time, with the lake's jars."""
+    from backhaul.destinations.iceberg.config import session_conf
     from backhaul.project.models import SparkConfig
+    from backhaul.spark.packages import lake_jars
     from backhaul.spark.session import close_session, open_session
 
     root: Path = tmp_path_factory.mktemp("spark")
@@ -93,6 +95,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         {
             "master": "local[2]",
             "conf": {
+                **session_conf(),
                 "spark.sql.shuffle.partitions": "2",
                 "spark.ui.enabled": "false",
                 # Tests are short: a compiler that starts quickly is worth more than a good one.
@@ -101,6 +104,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             },
         }
     )
-    session = open_session(config, name="backhaul-tests", root=root)
+    session = open_session(config, name="backhaul-tests", root=root, jars=lake_jars())
     yield session
     close_session(session)

@@ -1,4 +1,4 @@
-"""Where do the jar of Iceberg and the programs of the embedded PostgreSQL come from?
+"""Where do the lake's jars and the programs of the embedded PostgreSQL come from?
 
 From Maven, by coordinates, through Spark's own resolver: its default repository and its mirror
 settings (`spark.jars.repositories`, `spark.jars.ivySettings`, DEFAULT_ARTIFACT_REPOSITORY,
@@ -31,6 +31,10 @@ FETCH_SECONDS = 900
 
 ICEBERG_COORDINATES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 ICEBERG_SHA256 = "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82"
+
+# What the lake's catalog in PostgreSQL is reached with.
+JDBC_COORDINATES = "org.postgresql:postgresql:42.7.8"
+JDBC_SHA256 = "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7"
 
 # platform -> release -> SHA-256 of the jar. The default release for everybody; the others, which
 # the tests' version matrix runs on, for the platform that CI has.
@@ -74,12 +78,15 @@ def _quiet(_: str) -> None:
     pass
 
 
-def iceberg_jars(
+def lake_jars(
     settings: Mapping[str, str] | None = None, *, notice: Notice = _quiet
 ) -> list[Path]:
-    """Iceberg's runtime for Spark 4.1; for sessions that touch the lake, and only those."""
-    package = Package(ICEBERG_COORDINATES, ICEBERG_SHA256)
-    return [fetch(package, settings, notice=notice)]
+    """Iceberg's runtime for Spark 4.1, and the driver of its catalog; for sessions with a lake."""
+    packages = (
+        Package(ICEBERG_COORDINATES, ICEBERG_SHA256),
+        Package(JDBC_COORDINATES, JDBC_SHA256),
+    )
+    return [fetch(package, settings, notice=notice) for package in packages]
 
 
 def postgres_binaries(
