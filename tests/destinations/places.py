@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from psycopg.rows import dict_row
+from psycopg.sql import SQL, Identifier
+
 from backhaul.destinations.base import Destination, Target
-from tests.servers import Servers
+from tests.servers import Servers, SourceDatabase, close_source, open_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +33,10 @@ class Place(Protocol):
         """The session that batches come from."""
 
     def rows(self, target: Target) -> list[dict[str, Any]]:
-        """What a reader sees now, by the destination's own means, without backhaul's code."""
+        """What a reader sees now, by the destination's own means, without backhaul's code.
+
+        Instants are aware, in UTC; wall-clock times are naive.
+        """
 
     def tables(self, namespace: str) -> set[str]:
         """The names of all tables of a namespace, the technical ones too."""
@@ -47,9 +53,8 @@ class IcebergPlace:
 
     def rows(self, target: Target) -> list[dict[str, Any]]:
         name = f"`lake`.`{_tick(target.namespace)}`.`{_tick(target.name)}`"
-        return [
-            row.asDict(recursive=True) for row in self.reader.sql(f"SELECT * FROM {name}").collect()
-        ]
+        found = self.reader.sql(f"SELECT * FROM {name}").toArrow().to_pylist()
+        return [dict(row) for row in found]
 
     def tables(self, namespace: str) -> set[str]:
         found = self.reader.sql(f"SHOW TABLES IN `lake`.`{_tick(namespace)}`").collect()
@@ -79,5 +84,44 @@ def open_iceberg(spark: SparkSession, servers: Servers, folder: Path) -> Iterato
     destination.close()
 
 
+@dataclass(frozen=True)
+class PostgresPlace:
+    """A database of its own on one of the tests' servers."""
+
+    destination: Destination
+    spark: SparkSession
+    source: SourceDatabase
+
+    def rows(self, target: Target) -> list[dict[str, Any]]:
+        table = Identifier(target.namespace, target.name)
+        with self.source.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(SQL("SELECT * FROM {}").format(table)).fetchall()
+
+    def tables(self, namespace: str) -> set[str]:
+        found = self.source.rows("SELECT tablename FROM pg_tables WHERE schemaname = %s", namespace)
+        return {name for (name,) in found}
+
+
+def _open_postgres(version: str) -> Opener:
+    @contextmanager
+    def opened(spark: SparkSession, servers: Servers, folder: Path) -> Iterator[PostgresPlace]:
+        from backhaul.destinations.postgres.destination import PostgresDestination
+
+        source = open_source(servers.get(version))
+        # Tables come, change and go under the eyes of this one connection.
+        source.connection.prepare_threshold = None
+        source.execute("SET TimeZone = 'UTC'")
+        destination = PostgresDestination("warehouse", source.model, lambda: spark)
+        yield PostgresPlace(destination, spark, source)
+        destination.close()
+        close_source(source)
+
+    return opened
+
+
 Opener = Callable[["SparkSession", Servers, Path], AbstractContextManager[Place]]
-PLACES: Mapping[str, Opener] = {"iceberg": open_iceberg}
+PLACES: Mapping[str, Opener] = {
+    "iceberg": open_iceberg,
+    "postgres14": _open_postgres("14"),
+    "postgres18": _open_postgres("18"),
+}

@@ -52,10 +52,8 @@ def order(load_id: int = 1, mode: WriteMode = WriteMode.MERGE, **settings: Any) 
 def frame(
     spark: SparkSession, rows: Sequence[Row], columns: Sequence[Column] = COLUMNS
 ) -> DataFrame:
-    from pyspark.sql.types import StructType
-
     fields = ", ".join(f"`{one.name.replace('`', '``')}` {one.type}" for one in columns)
-    return spark.createDataFrame(list(rows), StructType.fromDDL(fields))
+    return spark.createDataFrame(list(rows), fields)
 
 
 def events(spark: SparkSession, *rows: tuple[int | None, str | None]) -> DataFrame:

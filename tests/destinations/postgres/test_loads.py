@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from tests.destinations.postgres.making import (
     TARGET,
     destination,
     events,
+    frame,
     left_over,
     load,
     order,
@@ -171,7 +172,7 @@ def test_rows_younger_than_the_keys_stay(source: SourceDatabase, spark: SparkSes
 
 def test_a_row_that_is_back_is_live(source: SourceDatabase, spark: SparkSession) -> None:
     place = destination(source, spark)
-    soft = {"deletes": "soft", "update_when": "NOT t.kind <=> s.kind"}
+    soft: dict[str, Any] = {"deletes": "soft", "update_when": "NOT t.kind <=> s.kind"}
     load(place, order(1, **soft), events(spark, (1, "a"), (2, "b")))
     keys = events(spark, (1, "")).select("id")
     load(place, order(2, exists=True, **soft), keys=keys)
@@ -199,7 +200,7 @@ HISTORY = "id, kind, valid_from, valid_to, is_current"
 
 def test_history_opens_and_closes(each_source: SourceDatabase, spark: SparkSession) -> None:
     place = destination(each_source, spark)
-    kept = {"history": History(), "exists": True, "deletes": "soft"}
+    kept: dict[str, Any] = {"history": History(), "exists": True, "deletes": "soft"}
     load(place, order(1, **kept), events(spark, (1, "a"), (2, "b")), instant=NOON)
     later = NOON + timedelta(days=1)
     published = load(
@@ -224,10 +225,8 @@ def test_history_opens_and_closes(each_source: SourceDatabase, spark: SparkSessi
 
 
 def test_history_by_the_rows_own_time(each_source: SourceDatabase, spark: SparkSession) -> None:
-    from tests.destinations.postgres.making import frame
-
     place = destination(each_source, spark)
-    kept = {"history": History(changed_at="at"), "exists": True}
+    kept: dict[str, Any] = {"history": History(changed_at="at"), "exists": True}
     days = [NOON + timedelta(days=number) for number in range(3)]
     load(place, order(1, **kept), frame(spark, [(1, "a", days[1])]))
     load(place, order(2, **kept), frame(spark, [(1, "too old", days[0])]))
