@@ -79,7 +79,7 @@ class Copy:
             entry=self.bench.entries[self.table],
             load=LoadEntry("lake", TARGET.namespace, TARGET.name, **settings),
             connection=self.bench.resolve(SOURCE),
-            destination=cast(Destination, FrameDestination(self.frame)),
+            destination=cast("Destination", FrameDestination(self.frame)),
             position=self.now,
             variables=self.bench.variables,
         )

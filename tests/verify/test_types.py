@@ -25,7 +25,8 @@ CREATE TABLE pairs (id int PRIMARY KEY, f8 double precision, f4 real, n numeric(
     d date, s text, b bytea, list int[], words text[], yes boolean);
 INSERT INTO pairs VALUES
  (1, 0.1, 0.1, 0.1, '2024-01-01', '2024-01-01', '', '', '{}', '{}', false),
- (2, 0.1 + 1e-17, 0.1, 0.1000000001, '2024-01-01 00:00:00.000001', '2024-01-02', ' ', '\\x00', '{0}', '{""}', true),
+ (2, 0.1 + 1e-17, 0.1, 0.1000000001, '2024-01-01 00:00:00.000001', '2024-01-02', ' ', '\\x00',
+     '{0}', '{""}', true),
  (3, 'NaN', 'NaN', -0.1, '9999-12-31', '0001-01-01', 'a', '\\x61', '{NULL}', '{NULL}', NULL),
  (4, 'Infinity', '-Infinity', 0, '0001-01-01', '9999-12-31', 'A', '\\x41', '{NULL,NULL}', '{a,b}', true),
  (5, 5e-324, 1e-45, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
@@ -44,7 +45,7 @@ def test_every_type_is_equal_after_an_export(
     monkeypatch.setattr(rounds, "run_lanes", run_in_threads)
     fill(each_source, 13)
     bench = make_bench(each_source, state, tmp_path)
-    bench.table("types", **{"table": '"every type"', "out_of_range": out_of_range})
+    bench.table("types", table='"every type"', out_of_range=out_of_range)
     copy = Copy(bench, spark, "types")
     copy.take()
     result = copy.verify()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import pytest
 
+from backhaul.clock import SystemClock
 from backhaul.errors import TerminalError
+from backhaul.verify.runner import verify_table
 from tests.servers import SourceDatabase
 from tests.verify.conftest import MakeCopy
 from tests.verify.making import kinds
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +38,9 @@ def test_a_copy_is_equal(source: SourceDatabase, copy: MakeCopy) -> None:
     assert result.notes == ()
 
 
-def test_one_row_of_each_kind_among_100_000_is_named(source: SourceDatabase, copy: MakeCopy) -> None:
+def test_one_row_of_each_kind_among_100_000_is_named(
+    source: SourceDatabase, copy: MakeCopy
+) -> None:
     orders(source, 100_000)
     made = copy("orders")
     made.change("note", "'other'", "id = 4711")
@@ -84,7 +85,7 @@ def test_nothing_of_the_values_is_told_unasked(source: SourceDatabase, copy: Mak
     told = json.dumps(result.as_dict()) + repr(result)
     assert not any(word in told for word in ("key-", "hush", "told"))
     # What is stored holds no values even where they are shown.
-    shown = made.verify(show=1)
+    shown = made.verify(show=2)
     assert "hush-1" in json.dumps(shown.as_dict())
     assert "hush-1" not in json.dumps(shown.report())
 
@@ -210,7 +211,9 @@ def test_a_merge_by_other_columns_keeps_one_of_several(
 def test_types_that_were_widened_are_the_same_values(
     source: SourceDatabase, copy: MakeCopy
 ) -> None:
-    source.execute("CREATE TABLE t (id int PRIMARY KEY, f real, n numeric(6,2), a int[], ts timestamp)")
+    source.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, f real, n numeric(6,2), a int[], ts timestamp)"
+    )
     source.execute("INSERT INTO t VALUES (1, 1.1, 2.5, '{1,NULL}', '2024-01-01 10:00')")
     made = copy("t")
     made.edit(
@@ -324,11 +327,6 @@ def test_an_error_in_a_task_keeps_its_words(source: SourceDatabase, copy: MakeCo
 
 
 def test_a_load_in_between_begins_anew(source: SourceDatabase, copy: MakeCopy) -> None:
-    from dataclasses import replace
-
-    from backhaul.clock import SystemClock
-    from backhaul.verify.runner import verify_table
-
     orders(source, 10)
     made = copy("orders")
     asked: list[int] = []
@@ -337,17 +335,15 @@ def test_a_load_in_between_begins_anew(source: SourceDatabase, copy: MakeCopy) -
         asked.append(len(asked))
         return {**(made.position or {}), "load-id": str(min(len(asked), 3))}
 
-    result = verify_table(
-        replace(made.case(), position=moving), made.spark, SystemClock()
-    )
+    result = verify_table(replace(made.case(), position=moving), made.spark, SystemClock())
     assert result.status == "equal"
     assert len(asked) == 4
     asked.clear()
-    always = replace(made.case(), position=lambda: {"load-id": str(len(asked) or asked.append(1))})
-    stuck = verify_table(
-        replace(always, position=lambda: (asked.append(1), {"load-id": str(len(asked))})[1]),
-        made.spark,
-        SystemClock(),
-    )
+
+    def restless() -> dict[str, str]:
+        asked.append(len(asked))
+        return {"load-id": str(len(asked))}
+
+    stuck = verify_table(replace(made.case(), position=restless), made.spark, SystemClock())
     assert stuck.error is not None
     assert "each of the 3 times" in stuck.error.message

@@ -21,7 +21,6 @@ class Kind(StrEnum):
     REPEATED = "repeated"  # more often in the destination than in the source
     PENDING = "pending"  # missing or changed, and the source's row is newer than the last load
     FOLDED = "folded"  # several rows in the source, and the destination has one of them
-    EQUAL = "equal"
 
 
 class Verdict(StrEnum):

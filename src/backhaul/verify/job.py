@@ -81,14 +81,23 @@ def _task(job: ReadJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Reco
 
 
 class Pairs:
-    """Both sides as hashes, kept between the questions; close it in the end."""
+    """Both sides as hashes, kept between the questions; close it in the end.
+
+    `named`: keep the keys themselves too, so that some can be named.
+    """
 
     def __init__(
-        self, source: DataFrame, target: DataFrame, comparison: Comparison, segments: int
+        self,
+        source: DataFrame,
+        target: DataFrame,
+        comparison: Comparison,
+        segments: int,
+        *,
+        named: bool,
     ) -> None:
         self.comparison, self.segments = comparison, segments
-        one = _hashed(_source_side(source, comparison), comparison, in_source=True)
-        other = _hashed(_target_side(target, comparison), comparison, in_source=False)
+        one = _hashed(_source_side(source, comparison), comparison, in_source=True, named=named)
+        other = _hashed(_target_side(target, comparison), comparison, in_source=False, named=named)
         self._pairs = one.unionAll(other).persist()
 
     def close(self) -> None:
@@ -99,16 +108,12 @@ class Pairs:
         from pyspark.sql import functions as F  # noqa: N812
 
         row = F.col("row_hash")
-        summed = (
-            self._pairs.groupBy(self._segment().alias("segment"), "in_source")
-            .agg(
-                F.count(F.lit(1)).alias("rows"),
-                # Halves, because a sum of 64-bit numbers is an error or wraps, as a setting says.
-                F.sum(F.shiftrightunsigned(row, 32)).alias("high"),
-                F.sum(row.bitwiseAND(F.lit(0xFFFFFFFF))).alias("low"),
-                F.bit_xor(row).alias("xor"),
-            )
-            .select("segment", "in_source", "rows", "high", "low", "xor")
+        summed = self._pairs.groupBy(self._segment().alias("segment"), "in_source").agg(
+            F.count(F.lit(1)).alias("rows"),
+            # Halves, because a sum of 64-bit numbers is an error or wraps, as a setting says.
+            F.sum(F.shiftrightunsigned(row, 32)).alias("high"),
+            F.sum(row.bitwiseAND(F.lit(0xFFFFFFFF))).alias("low"),
+            F.bit_xor(row).alias("xor"),
         )
         sides: tuple[dict[int, Segment], dict[int, Segment]] = ({}, {})
         with telling():
@@ -122,69 +127,71 @@ class Pairs:
             return dict(self._keys(segments).groupBy("kind").count().collect())
 
     def named(self, segments: Sequence[int], kinds: Sequence[Kind], limit: int) -> list[Named]:
-        """The first keys of these kinds."""
+        """Some keys of these kinds."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        names = self._key_names()
-        texts = [
-            as_text(F.col(name), one.type)
-            for name, one in zip(names, self.comparison.key, strict=True)
-        ]
         wanted = self._keys(segments).filter(F.col("kind").isin([str(kind) for kind in kinds]))
-        first = wanted.orderBy("kind", *names, "key_hash").limit(limit)
         with telling():
-            rows = first.select("kind", "key_hash", *texts).collect()
-        return [Named(kind, key_hash, tuple(key)) for kind, key_hash, *key in rows]
+            found: dict[int, str] = dict(wanted.orderBy("kind", "key_hash").limit(limit).collect())
+            hashed = self._pairs.filter(F.col("key_hash").isin(list(found)))
+            rows = hashed.select("key_hash", *self._texts()).collect()
+        keys = {row[0]: tuple(row[1:]) for row in rows}
+        named = [Named(kind, key_hash, keys[key_hash]) for key_hash, kind in found.items()]
+        return sorted(named, key=lambda one: (one.kind, [text or "" for text in one.key]))
+
+    def _texts(self) -> list[Expression]:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        numbered = enumerate(self.comparison.key)
+        return [as_text(F.col(f"k{number}"), one.type) for number, one in numbered]
 
     def _segment(self) -> Expression:
         from pyspark.sql import functions as F  # noqa: N812
 
         return F.col("key_hash").bitwiseAND(F.lit(self.segments - 1))
 
-    def _key_names(self) -> list[str]:
-        return [f"k{number}" for number in range(len(self.comparison.key))]
-
     def _keys(self, segments: Sequence[int]) -> DataFrame:
-        """One row for each key of the segments, with its kind."""
+        """`key_hash` and `kind` of each key of the segments that is not equal.
+
+        Numbers only, and rows that are equal on both sides are paired first: a set of each key's
+        rows, or its columns, would make Spark sort where it now hashes.
+        """
         from pyspark.sql import functions as F  # noqa: N812
 
         pairs = self._pairs
         if len(segments) < min(self.segments, _MANY_SEGMENTS):
             pairs = pairs.filter(self._segment().isin(list(segments)))
-        source = F.when(F.col("in_source"), F.col("row_hash"))
-        target = F.when(~F.col("in_source"), F.col("row_hash"))
-        seen = pairs.groupBy("key_hash").agg(
-            F.count(source).alias("s"),
-            F.count(target).alias("t"),
-            F.bit_xor(source).alias("s_xor"),
-            F.bit_xor(target).alias("t_xor"),
-            F.min(source).alias("s_least"),
-            F.min(target).alias("t_least"),
-            F.collect_set(source).alias("s_all"),
+        rows = (
+            pairs.repartition("key_hash")
+            .groupBy("key_hash", "row_hash")
+            .agg(
+                F.count_if(F.col("in_source")).alias("s"),
+                F.count_if(~F.col("in_source")).alias("t"),
+                F.max("fresh").alias("fresh"),
+            )
+        )
+        keys = rows.groupBy("key_hash").agg(
+            F.sum("s").alias("s"),
+            F.sum("t").alias("t"),
+            F.max(F.col("s") != F.col("t")).alias("differs"),
+            F.max((F.col("s") > 0) & (F.col("t") > 0)).alias("shared"),
             F.max("fresh").alias("fresh"),
-            *(F.first(name, ignorenulls=True).alias(name) for name in self._key_names()),
         )
         kind = _kind(whole_rows=self.comparison.whole_rows)
-        return seen.select(kind.alias("kind"), "key_hash", *self._key_names()).filter(
-            F.col("kind") != str(Kind.EQUAL)
-        )
+        return keys.filter("differs").select("key_hash", kind.alias("kind"))
 
 
 def _kind(*, whole_rows: bool) -> Expression:
     from pyspark.sql import functions as F  # noqa: N812
 
-    s, t, fresh = F.col("s"), F.col("t"), F.col("fresh")
-    same = (F.col("s_xor") == F.col("t_xor")) & (F.col("s_least") == F.col("t_least"))
+    s, t = F.col("s"), F.col("t")
     # A merge by other columns than the source's key keeps one of several rows.
-    folded = (t == 1) & F.array_contains(F.col("s_all"), F.col("t_least"))
-    if whole_rows:
-        folded = F.lit(False)
+    folded = (t == 1) & F.col("shared") & F.lit(not whole_rows)
     return (
         F.when(s == 0, str(Kind.EXTRA))
-        .when((s == t) & same, str(Kind.EQUAL))
         .when(folded, str(Kind.FOLDED))
         .when(t > s, str(Kind.REPEATED))
-        .when(fresh, str(Kind.PENDING))
+        .when(F.col("fresh"), str(Kind.PENDING))
         .when((t == 0) | F.lit(whole_rows), str(Kind.MISSING))
         .otherwise(str(Kind.CHANGED))
     )
@@ -236,7 +243,7 @@ def _as(column: Expression, is_type: str, wanted: str) -> Expression:
     return column if is_type == wanted else column.try_cast(wanted)
 
 
-def _hashed(side: DataFrame, comparison: Comparison, *, in_source: bool) -> DataFrame:
+def _hashed(side: DataFrame, comparison: Comparison, *, in_source: bool, named: bool) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     key = [F.col(f"v{number}") for number in range(len(comparison.key))]
@@ -244,7 +251,7 @@ def _hashed(side: DataFrame, comparison: Comparison, *, in_source: bool) -> Data
     keyed = side.withColumn("key_hash", _hash(key, comparison.key))
     # The key is in the row's hash, so that values which changed places are seen.
     row_hash = _hash(rest, comparison.columns, F.col("key_hash"))
-    names = [column.alias(f"k{number}") for number, column in enumerate(key)]
+    names = [column.alias(f"k{number}") for number, column in enumerate(key) if named]
     return keyed.select(
         F.lit(in_source).alias("in_source"), "key_hash", row_hash.alias("row_hash"), "fresh", *names
     )

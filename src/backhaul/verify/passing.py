@@ -6,6 +6,7 @@ Everything else counts as computed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import sqlglot
@@ -28,8 +29,8 @@ def passed_through(select: str, staged: Iterable[str]) -> dict[str, str]:
         return {}
     names = tuple(staged)
     found = [pair for one in query.expressions for pair in _passed(one, alias, others, names)]
-    counts = [name for name, _ in found]
-    return {name: column for name, column in found if counts.count(name) == 1}
+    counts = Counter(name.lower() for name, _ in found)
+    return {name: column for name, column in found if column and counts[name.lower()] == 1}
 
 
 def _staged_alias(query: exp.Select) -> tuple[str | None, bool]:
@@ -48,29 +49,24 @@ def _is_staged(table: exp.Expression) -> bool:
 
 def _passed(
     projection: exp.Expression, alias: str, others: bool, staged: tuple[str, ...]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, str | None]]:
+    """The names that one item gives to the result, each with the staged column that it is."""
     column = projection.this if isinstance(projection, exp.Alias) else projection
-    if isinstance(column, exp.Star):
+    own = (alias,) if others else ("", alias)
+    star = column.this if isinstance(column, exp.Column) else column
+    if isinstance(star, exp.Star):
         # Beside other tables, a bare star brings theirs too; then nobody can tell which is which.
-        if not others:
-            yield from _starred(column, staged)
+        if isinstance(column, exp.Column) and column.table.lower() == alias or not others:
+            yield from _starred(star, staged)
         return
-    if not isinstance(column, exp.Column):
-        return
-    if column.table.lower() not in (("", alias) if not others else (alias,)):
-        return
-    if isinstance(column.this, exp.Star):
-        yield from _starred(column.this, staged)
-        return
-    # Spark's names have no letter case; ours have.
-    matching = [name for name in staged if name.lower() == column.name.lower()]
-    if len(matching) == 1:
-        yield projection.alias_or_name, matching[0]
+    matching: list[str] = []
+    if isinstance(column, exp.Column) and column.table.lower() in own:
+        # Spark's names have no letter case; ours have.
+        matching = [name for name in staged if name.lower() == column.name.lower()]
+    yield projection.alias_or_name, matching[0] if len(matching) == 1 else None
 
 
-def _starred(star: exp.Star, staged: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    if star.args.get("replace") or star.args.get("rename"):
-        return
+def _starred(star: exp.Expression, staged: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     without = {
         one.name.lower() for one in star.args.get("except_") or star.args.get("except") or ()
     }

@@ -38,7 +38,7 @@ Position = Callable[[], Mapping[str, str] | None]
 
 @dataclass(frozen=True)
 class VerifyCase:
-    """A table and one of its targets. `position` asks how far the target is, as `Position.as_dict`."""
+    """A table and one of its targets. `position` asks how far it is: load-id, snapshot, watermark."""
 
     entry: TableEntry
     load: LoadEntry
@@ -166,7 +166,8 @@ class _Comparison:
         names = [one.source for one in comparison.all]
         reading = read_job(self.case.connection, snapshot, source, names, fresh)
         count = segment_count(source.estimated_rows)
-        pairs = job.Pairs(job.source_frame(self.spark, reading), target, comparison, count)
+        read = job.source_frame(self.spark, reading)
+        pairs = job.Pairs(read, target, comparison, count, named=bool(self.show))
         try:
             ours, theirs = pairs.sums()
             differing = differing_segments(ours, theirs)
