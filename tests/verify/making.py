@@ -71,7 +71,7 @@ class Copy:
         return result
 
     def attempt(self, show: int = 0, **load: Any) -> VerifyResult:
-        return verify_table(self.case(**load), self.spark, SystemClock(), show=show)
+        return verify_table(self.case(**load), SystemClock(), show=show)
 
     def case(self, **load: Any) -> VerifyCase:
         settings = {"deletes": "hard", **self.load, **load}

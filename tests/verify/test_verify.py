@@ -335,7 +335,7 @@ def test_a_load_in_between_begins_anew(source: SourceDatabase, copy: MakeCopy) -
         asked.append(len(asked))
         return {**(made.position or {}), "load-id": str(min(len(asked), 3))}
 
-    result = verify_table(replace(made.case(), position=moving), made.spark, SystemClock())
+    result = verify_table(replace(made.case(), position=moving), SystemClock())
     assert result.status == "equal"
     assert len(asked) == 4
     asked.clear()
@@ -344,6 +344,6 @@ def test_a_load_in_between_begins_anew(source: SourceDatabase, copy: MakeCopy) -
         asked.append(len(asked))
         return {"load-id": str(len(asked))}
 
-    stuck = verify_table(replace(made.case(), position=restless), made.spark, SystemClock())
+    stuck = verify_table(replace(made.case(), position=restless), SystemClock())
     assert stuck.error is not None
     assert "each of the 3 times" in stuck.error.message

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from backhaul.clock import Clock
 from backhaul.destinations.base import Destination
@@ -19,20 +18,16 @@ from backhaul.verify.result import VerifyResult
 from backhaul.verify.runner import VerifyCase, verify_table
 from backhaul.verify.standing import standing
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 @dataclass(frozen=True)
 class VerifyDesk:
-    """`entries` gives the manifest's entries that patterns mean; `session` the session of loads."""
+    """`entries` gives the manifest's entries that patterns mean."""
 
     state: State
     clock: Clock
     entries: Callable[[Sequence[str]], list[TableEntry]]
     resolve: Callable[[str], PostgresConnection]
     destination: Callable[[str], Destination]
-    session: Callable[[], SparkSession]
     variables: Mapping[str, str] = field(default_factory=dict)
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
@@ -41,7 +36,7 @@ class VerifyDesk:
     ) -> Iterator[VerifyResult]:
         """Each target's result as soon as it is there, stored unless it could not be compared."""
         for entry, load in self._targets(patterns, to):
-            result = verify_table(self._case(entry, load), self.session(), self.clock, show=show)
+            result = verify_table(self._case(entry, load), self.clock, show=show)
             if result.error is None:
                 self.state.verifications.add(self._record(result))
             yield result

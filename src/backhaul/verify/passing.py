@@ -56,7 +56,7 @@ def _passed(
     star = column.this if isinstance(column, exp.Column) else column
     if isinstance(star, exp.Star):
         # Beside other tables, a bare star brings theirs too; then nobody can tell which is which.
-        if isinstance(column, exp.Column) and column.table.lower() == alias or not others:
+        if (isinstance(column, exp.Column) and column.table.lower() == alias) or not others:
             yield from _starred(star, staged)
         return
     matching: list[str] = []

@@ -25,10 +25,10 @@ from backhaul.verify.columns import Comparison, compare_columns
 from backhaul.verify.compare import KeyCounts, Kind, differing_segments, shown_kinds
 from backhaul.verify.result import Difference, VerifyResult
 from backhaul.verify.segment import segment_count, total_rows
-from backhaul.verify.source import SourceTable, read_job, survey_table
+from backhaul.verify.source import ReadJob, SourceTable, read_job, survey_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 ATTEMPTS = 3
 
@@ -52,9 +52,7 @@ class VerifyCase:
         return Target(self.load.namespace, self.load.name)
 
 
-def verify_table(
-    case: VerifyCase, spark: SparkSession, clock: Clock, *, show: int = 0
-) -> VerifyResult:
+def verify_table(case: VerifyCase, clock: Clock, *, show: int = 0) -> VerifyResult:
     """Compare; an error is the result's. `show`: how many differing keys to name, with their values."""
     started, began = clock.now(), time.monotonic()
     result = VerifyResult(
@@ -67,19 +65,17 @@ def verify_table(
         deletes=case.load.deletes,
     )
     try:
-        result = _settled(case, spark, result, show)
+        result = _settled(case, result, show)
     except BackhaulError as error:
         result = replace(result, error=error)
     return replace(result, finished_at=clock.now(), seconds=time.monotonic() - began)
 
 
-def _settled(
-    case: VerifyCase, spark: SparkSession, result: VerifyResult, show: int
-) -> VerifyResult:
+def _settled(case: VerifyCase, result: VerifyResult, show: int) -> VerifyResult:
     _check_loaded(case)
     for _ in range(ATTEMPTS):
         position = case.position()
-        found = _Comparison(case, spark, position, show).run(result)
+        found = _Comparison(case, position, show).run(result)
         if case.position() == position:
             return found
     raise DestinationUnavailable(
@@ -114,7 +110,6 @@ class _Comparison:
     """One attempt: one snapshot of the source, one read of the destination."""
 
     case: VerifyCase
-    spark: SparkSession
     position: Mapping[str, str] | None
     show: int
 
@@ -166,7 +161,7 @@ class _Comparison:
         names = [one.source for one in comparison.all]
         reading = read_job(self.case.connection, snapshot, source, names, fresh)
         count = segment_count(source.estimated_rows)
-        read = job.source_frame(self.spark, reading)
+        read = job.source_frame(target.sparkSession, reading)
         pairs = job.Pairs(read, target, comparison, count, named=bool(self.show))
         try:
             ours, theirs = pairs.sums()
@@ -211,7 +206,8 @@ class _Comparison:
         theirs: dict[int, job.Texts] = {}
         if changed:
             hashes = [one.hash for one in changed]
-            frame = self._rows_of(changed, source, comparison, snapshot)
+            reading = self._rows_of(changed, source, comparison, snapshot)
+            frame = job.source_frame(target.sparkSession, reading)
             ours = job.values(frame, comparison, hashes, in_source=True)
             theirs = job.values(target, comparison, hashes, in_source=False)
         return tuple(
@@ -224,7 +220,7 @@ class _Comparison:
         source: SourceTable,
         comparison: Comparison,
         snapshot: SnapshotInfo,
-    ) -> DataFrame:
+    ) -> ReadJob:
         """The source's rows with these keys, as they were in the same snapshot."""
         condition = keys_condition(source, [one.source for one in comparison.key], keys)
         narrow = replace(
@@ -234,8 +230,7 @@ class _Comparison:
         )
         fresh = source.freshness(None, snapshot.snapshot)
         names = [one.source for one in comparison.all]
-        reading = read_job(self.case.connection, snapshot, narrow, names, fresh)
-        return job.source_frame(self.spark, reading)
+        return read_job(self.case.connection, snapshot, narrow, names, fresh)
 
 
 def keys_condition(source: SourceTable, names: Sequence[str], keys: Sequence[job.Named]) -> str:
