@@ -58,7 +58,8 @@ def _column(metadata: Any, number: int, kind: str) -> ColumnFacts:
 
 def _chunk(statistics: Any, values: int, kind: str) -> ColumnFacts:
     if statistics is None:
-        return ColumnFacts()
+        # An empty part has none, and needs none.
+        return ColumnFacts() if values else _NOTHING
     nulls = statistics.null_count if statistics.has_null_count else None
     if nulls == values:
         return ColumnFacts(nulls, bounded=True)
