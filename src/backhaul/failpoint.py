@@ -18,6 +18,15 @@ NAMES = (
     "chunk.recorded",  # the metadata row is there: between chunks
     "export.finishing",  # every chunk is recorded; the export is not complete
 )
+LOAD_NAMES = (
+    "load.begun",  # the load is in the state; the destination knows nothing of it
+    "load.prepared",  # the table is made or evolved, nothing is written
+    "load.staged",  # the batch is written where nobody sees it
+    "load.applied",  # merged into the branch, or ready for the one transaction; checked
+    "load.published",  # readers see it; the state does not know
+    "load.recorded",  # the state knows; the files are still in staging
+    "load.moved",  # the files are moved; the load is not complete
+)
 _VARIABLE, _DRIVER = "BACKHAUL_FAILPOINT", "BACKHAUL_FAILPOINT_DRIVER"
 _passed: Counter[str] = Counter()
 

@@ -22,9 +22,11 @@ from backhaul.extract.selection import Selection, by_source
 from backhaul.extract.status import TableStatus, read_status
 from backhaul.findings import Finding, Level
 from backhaul.project.connection import PostgresConnection
+from backhaul.project.load import LAKE, LoadEntry, LoadLimits, load_limits
 from backhaul.project.loader import load_project
-from backhaul.project.models import Project
-from backhaul.spark.packages import postgres_binaries
+from backhaul.project.manifest import TableEntry
+from backhaul.project.models import Project, SparkConfig
+from backhaul.spark.packages import lake_jars, postgres_binaries
 from backhaul.spark.session import is_local, spark_session
 from backhaul.state.database import State, attach
 from backhaul.state.embedded import EmbeddedServer, embedded
@@ -33,7 +35,12 @@ from backhaul.store.store import Store, open_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from backhaul.destinations.base import Destination, Maintained
     from backhaul.extract.executor import Executor
+    from backhaul.load.desk import LoadDesk
+    from backhaul.load.outcome import LoadObserver, LoadResult
+    from backhaul.state.load_records import LoadRow
+    from backhaul.verify.result import VerifyResult
 
 __all__ = ["Selection", "TableStatus", "Workshop", "open_workshop"]
 
@@ -53,6 +60,8 @@ class Workshop:
     _stack: ExitStack
     _server: EmbeddedServer | None = None
     _spark: list[SparkSession] = field(default_factory=list)
+    _session: list[SparkSession] = field(default_factory=list)
+    _destinations: dict[str, Destination] = field(default_factory=dict)
 
     def plan(self, selection: Selection) -> list[TablePlan]:
         """What would happen, table by table; nothing is touched."""
@@ -61,6 +70,99 @@ class Workshop:
     def extract(self, plans: Sequence[TablePlan], observer: Observer) -> list[TableResult]:
         """Make it happen: exactly these plans."""
         return self.executor().extract(plans, observer)
+
+    def bring(self, selection: Selection, observer: Observer) -> list[TableResult]:
+        """Extract, and the keys of those tables whose deletes a load follows."""
+        from backhaul.load.desk import keys_wanted
+
+        results = self.extract(self.plan(selection), observer)
+        failed = [one.table for one in results if not one.ok]
+        names = keys_wanted(self.entries(selection.patterns), failed)
+        if not names or any(one.status == "interrupted" for one in results):
+            return results
+        keys = self.plan(Selection(patterns=tuple(names), deletes=True))
+        return [*results, *self.extract(keys, observer)]
+
+    def load(
+        self,
+        patterns: Sequence[str],
+        observer: LoadObserver,
+        *,
+        to: str | None = None,
+        without: Sequence[str] = (),
+    ) -> list[LoadResult]:
+        """Bring what is staged to its tables."""
+        return self.desk().load(patterns, observer, to=to, without=without)
+
+    def loads(
+        self, patterns: Sequence[str] = (), *, to: str | None = None, limit: int = 50
+    ) -> list[LoadRow]:
+        """What was loaded, newest first."""
+        return self.desk().history(patterns, to=to, limit=limit)
+
+    def rollback(self, table: str, load_id: int, to: str | None = None) -> list[int]:
+        """Show readers again what they saw after that load."""
+        return self.desk().rollback(table, load_id, to)
+
+    def maintain(
+        self, patterns: Sequence[str] = (), *, to: str | None = None, force: bool = False
+    ) -> list[Maintained]:
+        """Keep the tables in shape."""
+        return self.desk().maintain(patterns, to=to, force=force)
+
+    def verify(
+        self, patterns: Sequence[str] = (), *, to: str | None = None, show: int = 0
+    ) -> Iterator[VerifyResult]:
+        """Compare targets with their sources, one after the other; `show` so many keys of each."""
+        from backhaul.verify.desk import VerifyDesk
+
+        desk = VerifyDesk(
+            self.state,
+            self.clock,
+            self.entries,
+            self.resolve,
+            self.destination,
+            self.project.variables,
+        )
+        return desk.verify(patterns, to=to, show=show)
+
+    def desk(self) -> LoadDesk:
+        from backhaul.load.desk import LoadDesk
+        from backhaul.load.loader import Loader
+
+        loader = Loader(
+            self.state,
+            self.store,
+            self.clock,
+            self.destination,
+            self.session,
+            self._limits,
+            self.project.prices,
+            self.project.quality.history,
+        )
+        return LoadDesk(self.state, loader, self.entries, self.destination)
+
+    def entries(self, patterns: Sequence[str] = ()) -> list[TableEntry]:
+        """The manifest's entries that the patterns mean, globs expanded."""
+        found, failed = self._planner().entries(Selection(tuple(patterns)))
+        for plan in failed:
+            if plan.error is not None:
+                raise plan.error
+        return found
+
+    def destination(self, name: str) -> Destination:
+        """The lake, or a connection as a place to write to; made once."""
+        if name not in self._destinations:
+            self._destinations[name] = self._new_destination(name)
+        return self._destinations[name]
+
+    def session(self) -> SparkSession:
+        """The session that loads run in: with settings and views of its own, in the one Spark."""
+        if not self._session:
+            shared = self.spark()
+            own = shared.newSession() if hasattr(shared, "newSession") else shared
+            self._session.append(own)
+        return self._session[0]
 
     def executor(self) -> Executor:
         # Imported where it is used, as below: `status` must not pay for ADBC, nor `plan` for Spark.
@@ -102,11 +204,48 @@ class Workshop:
         """The session, opened when it is first needed."""
         if not self._spark:
             self._refuse_unreachable_state()
+            config, jars = self._with_lake(self.project.spark)
             opened = spark_session(
-                self.project.spark, name=f"backhaul {self.project.name}", root=self.home / "spark"
+                config, name=f"backhaul {self.project.name}", root=self.home / "spark", jars=jars
             )
             self._spark.append(self._stack.enter_context(opened))
         return self._spark[0]
+
+    def _limits(self, load: LoadEntry) -> LoadLimits:
+        own = self.project.lake if load.to == LAKE else self.project.connections[load.to]
+        return load_limits(load, own)
+
+    def _with_lake(self, config: SparkConfig) -> tuple[SparkConfig, list[Path]]:
+        """What a session needs from its start on where something is loaded into the lake."""
+        if not any(load.to == LAKE for entry in self.project.tables for load in entry.loads):
+            return config, []
+        from backhaul.destinations.iceberg.config import session_conf
+
+        conf = {**session_conf(), **config.conf}
+        return config.model_copy(update={"conf": conf}), lake_jars(config.conf, notice=_tell)
+
+    def _new_destination(self, name: str) -> Destination:
+        made: Destination
+        if name == LAKE:
+            from backhaul.destinations.iceberg.catalog import make_schema
+            from backhaul.destinations.iceberg.config import (
+                catalog_settings,
+                default_warehouse,
+                uses_state,
+            )
+            from backhaul.destinations.iceberg.destination import IcebergDestination
+
+            lake = self.project.lake
+            warehouse = lake.warehouse or default_warehouse(self.store.location)
+            settings = catalog_settings(lake, self.state.url, warehouse)
+            before = partial(make_schema, self.state.url) if uses_state(lake) else _nothing
+            made = IcebergDestination(lake, self.session, settings, before=before)
+        else:
+            from backhaul.destinations.postgres.destination import PostgresDestination
+
+            made = PostgresDestination(name, partial(self.resolve, name), self.session)
+        self._stack.callback(made.close)
+        return made
 
     def _planner(self) -> Planner:
         return Planner(self.project, self.state, self.store, self.clock, self.resolve)
@@ -164,6 +303,10 @@ def _start_embedded(project: Project) -> AbstractContextManager[EmbeddedServer]:
 
 def _home(project: Project) -> Path:
     return project.folder / ".backhaul"
+
+
+def _nothing() -> None:
+    """Another catalog than ours needs no schema of ours."""
 
 
 def _tell(text: str) -> None:

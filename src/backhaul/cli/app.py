@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from backhaul.cli import demo, export, project, status
+from backhaul.cli import demo, export, load, loads, project, status, verify
 
 # Plain help: rich's takes longer to import than a whole command's start-up may.
 app = typer.Typer(
@@ -47,6 +47,12 @@ app.command("plan")(export.plan)
 app.command("extract")(export.extract)
 app.command("deletes")(export.deletes)
 app.command("status")(status.status)
+app.command("run")(load.run)
+app.command("load")(load.load)
+app.command("loads")(loads.loads)
+app.command("rollback")(loads.rollback)
+app.command("maintain")(loads.maintain)
+app.command("verify")(verify.verify)
 
 
 def main() -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from backhaul.cli.screen import Screen
     from backhaul.extract.plan import TablePlan
     from backhaul.extract.progress import TableResult
+    from backhaul.load.outcome import LoadResult
+    from backhaul.state.load_records import LoadRow
     from backhaul.wiring import TableStatus, Workshop
 
 
@@ -108,6 +110,29 @@ class ScreenStage:
         if len(results) > 1:
             self._screen.say(summary(results), style="bold")
         return list(results)
+
+    def load(self, workshop: Workshop) -> list[LoadResult]:
+        from backhaul.cli.loadwatch import LoadWatch, load_summary
+
+        with LoadWatch(self._screen) as watch:
+            results = workshop.load((), watch)
+        self._screen.say(load_summary(results), style="bold")
+        return results
+
+    def run(self, workshop: Workshop, tables: Sequence[str]) -> list[LoadResult]:
+        from backhaul.cli.loadwatch import LoadWatch
+        from backhaul.cli.watch import choose_watch
+        from backhaul.wiring import Selection
+
+        with choose_watch(self._screen, quiet=False, as_json=False) as watch:
+            workshop.bring(Selection(patterns=tuple(tables)), watch)
+        with LoadWatch(self._screen) as load_watch:
+            return workshop.load(tables, load_watch)
+
+    def loads(self, rows: Sequence[LoadRow]) -> None:
+        from backhaul.cli.loads import show_loads
+
+        show_loads(self._screen, rows)
 
     def status(self, tables: Sequence[TableStatus]) -> None:
         from backhaul.cli.status import show_status

@@ -52,6 +52,31 @@ class Shop:
         )
         return new.rowcount, changed.rowcount
 
+    def welcome(self) -> str:
+        """A customer who is new, and buys at once; their id."""
+        row = self._connection.execute(
+            "INSERT INTO customers SELECT md5('late')::uuid, 'Late Customer', tags, preferences,"
+            " last_login, now(), now() FROM customers LIMIT 1 RETURNING id::text"
+        ).fetchone()
+        self._connection.execute(
+            "INSERT INTO orders (customer_id, status, total)"
+            " VALUES (md5('late')::uuid, 'placed', 12.50)"
+        )
+        return str(row[0]) if row else ""
+
+    def move_customer(self) -> int:
+        """Customers who change: a dimension's new versions."""
+        return self._connection.execute(
+            "UPDATE customers SET tags = ARRAY['tier 9', tags[2]], updated_at = now()"
+            " WHERE name IN ('Customer 1', 'Customer 2', 'Customer 3')"
+        ).rowcount
+
+    def mistype(self, total: str) -> int:
+        """Somebody types a total into an order."""
+        return self._connection.execute(
+            "UPDATE orders SET total = %s, updated_at = now() WHERE id = 7", [total]
+        ).rowcount
+
     def forget_returns(self) -> int:
         """Rows that vanish without a trace."""
         return self._connection.execute(
@@ -68,7 +93,7 @@ class Shop:
             time.sleep(0.05)
 
     def totals(self) -> dict[int, str]:
-        """Each order's total by its id, as text: what the Parquet files must say as well."""
+        """Each order's status and total by its id, as text: what the lake must say as well."""
         rows = self._connection.execute("SELECT id, status || ' ' || total FROM orders")
         return dict(rows.fetchall())
 

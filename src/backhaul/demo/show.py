@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from backhaul.demo.consumer import newest_totals, rows_in_folders, take_files
 from backhaul.demo.folder import write_project
+from backhaul.demo.look import lake_count, lake_totals, orphans, rows_in_folders
 from backhaul.demo.shop import DATABASE, TABLES, Shop, open_shop
 from backhaul.errors import BackhaulError
 from backhaul.spark.packages import postgres_binaries
@@ -21,6 +21,8 @@ from backhaul.wiring import Selection, Workshop, open_workshop
 if TYPE_CHECKING:
     from backhaul.extract.plan import TablePlan
     from backhaul.extract.progress import TableResult
+    from backhaul.load.outcome import LoadResult
+    from backhaul.state.load_records import LoadRow
     from backhaul.store.store import Store
     from backhaul.wiring import TableStatus
 
@@ -44,6 +46,12 @@ class Stage(Protocol):
     def plan(self, workshop: Workshop, plans: Sequence[TablePlan]) -> None: ...
 
     def extract(self, workshop: Workshop, plans: Sequence[TablePlan]) -> list[TableResult]: ...
+
+    def load(self, workshop: Workshop) -> list[LoadResult]: ...
+
+    def run(self, workshop: Workshop, tables: Sequence[str]) -> list[LoadResult]: ...
+
+    def loads(self, rows: Sequence[LoadRow]) -> None: ...
 
     def status(self, tables: Sequence[TableStatus]) -> None: ...
 
@@ -80,8 +88,10 @@ class _Demo:
         self.backfill()
         self.kill()
         self.resume()
-        self.consume()
+        self.star()
         self.window()
+        self.late()
+        self.refused()
         self.deletes()
         self.new_column()
         self.status()
@@ -111,39 +121,78 @@ class _Demo:
         self.stage.step("Resume it: only the missing chunks are read")
         self._extract("events", with_plan=True)
 
-    def consume(self) -> None:
-        self.stage.step("A consumer takes the files: staging/ to processed/")
-        self.stage.say(f"{take_files(self._store)} files taken")
+    def star(self) -> None:
+        self.stage.step("Load: staged files become a star schema in the lake")
+        self.stage.command("backhaul load")
+        self._loaded(self.stage.load(self.workshop))
+        events = lake_count(self.workshop, "fct_events")
+        there = self.shop.row_count("events")
+        self._prove(f"{events:,} events in the lake, {there:,} in the source", events == there)
 
     def window(self) -> None:
-        self.stage.step("New and changed rows: the next window")
+        self.stage.step("New and changed rows: extracted, checked, merged")
         new, changed = self.shop.sell()
+        moved = self.shop.move_customer()
         self.stage.say(f"the shop sells: {new:,} new orders, {changed:,} changed")
-        (result,) = self._extract("orders", with_plan=True)
-        self._prove(f"{result.rows:,} rows in the window", result.rows == new + changed)
+        self.stage.say(f"{moved} customers change their tier")
+        loads = {one.table: one for one in self._run("customers", "orders")}
+        orders = loads["orders"]
+        self._prove(
+            f"{orders.rows_inserted:,} inserted, {orders.rows_updated:,} updated",
+            (orders.rows_inserted, orders.rows_updated) == (new, changed),
+        )
+        versions = lake_count(self.workshop, "dim_customer", "name = 'Customer 1'")
+        self._prove(f"{versions} versions of Customer 1, one of them current", versions == 2)
+
+    def late(self) -> None:
+        self.stage.step("An order comes before its customer")
+        self.shop.welcome()
+        (order,) = self._run("orders")
+        self._prove("a warning, and the order is there", len(order.checks_failed) == 1)
+        self._run("customers")
+        lost = orphans(self.workshop)
+        self._prove(f"{lost} orders without a customer: their keys fitted already", lost == 0)
+
+    def refused(self) -> None:
+        self.stage.step("A wrong total: nothing is published before it is checked")
+        before = lake_count(self.workshop, "fct_orders", "id = 7 AND total > 0")
+        self.shop.mistype("-5.00")
+        self.stage.command("backhaul run orders")
+        (refused,) = self.stage.run(self.workshop, ("orders",))
+        there = lake_count(self.workshop, "fct_orders", "id = 7 AND total > 0")
+        self._prove("readers see what they saw before", not refused.ok and there == before == 1)
+        self.shop.mistype("5.00")
+        self._run("orders")
 
     def deletes(self) -> None:
-        self.stage.step("Deleted rows: the keys that are left")
-        self.stage.say(f"the shop deletes {self.shop.forget_returns():,} orders")
-        self._extract("orders", verb="deletes")
+        self.stage.step("Deleted rows: the keys that are left tell which are gone")
+        gone = self.shop.forget_returns()
+        self.stage.say(f"the shop deletes {gone:,} orders")
+        (result,) = self._run("orders")
+        self._prove(f"{result.rows_deleted:,} deleted in the lake", result.rows_deleted == gone)
 
     def new_column(self) -> None:
         self.stage.step("A new column: backfill, and why")
         self.stage.say("ALTER TABLE customers ADD COLUMN points integer DEFAULT 100")
         self.shop.add_column()
-        self._extract("customers", with_plan=True)
+        plans = self.workshop.plan(Selection(patterns=("customers",)))
+        self.stage.command("backhaul plan customers")
+        self.stage.plan(self.workshop, plans)
+        self._run("customers")
 
     def status(self) -> None:
-        self.stage.step("Where does each table stand?")
+        self.stage.step("What was loaded, and where does each table stand?")
+        self.stage.command("backhaul loads orders")
+        self.stage.loads(self.workshop.loads(("orders",)))
         self.stage.command("backhaul status")
         self.stage.status(self.workshop.status(()))
 
     def compare(self) -> None:
-        self.stage.step("Is it all there? The orders of the files against those of the source")
-        brought, source = newest_totals(self._store), self.shop.totals()
+        self.stage.step("Is it all there? The orders of the lake against those of the source")
+        brought, source = lake_totals(self.workshop), self.shop.totals()
         self._prove(
-            f"{len(brought):,} orders by backfill + window - deleted keys, "
-            f"{len(source):,} in the source; every status and total compared",
+            f"{len(brought):,} orders in the lake, {len(source):,} in the source; "
+            "every status and total compared",
             brought == source,
         )
 
@@ -165,6 +214,16 @@ class _Demo:
         if failed:
             error = failed[0].error or BackhaulError(failed[0].reason)
             raise DemoFailed(f"{failed[0].table}: {error.message}", remedy=error.remedy)
+        return results
+
+    def _run(self, *tables: str) -> list[LoadResult]:
+        self.stage.command(f"backhaul run {' '.join(tables)}")
+        return self._loaded(self.stage.run(self.workshop, tables))
+
+    def _loaded(self, results: list[LoadResult]) -> list[LoadResult]:
+        for one in results:
+            if one.error is not None:
+                raise DemoFailed(f"{one.target}: {one.error.message}", remedy=one.error.remedy)
         return results
 
     def _prove(self, text: str, holds: bool) -> None:

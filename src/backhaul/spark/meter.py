@@ -132,6 +132,16 @@ class Meter:
         )
 
 
+def cores_of(spark: Any) -> int:
+    """Of one executor, as far as the settings tell; a local session is one executor."""
+    named = spark.conf.get("spark.executor.cores", None)
+    if named is not None:
+        return max(int(named), 1)
+    if not spark.conf.get("spark.master", "").startswith("local"):
+        return 1
+    return max(int(spark.sparkContext.defaultParallelism), 1)
+
+
 class _Counter(Protocol):
     """How a kind of session is metered."""
 

@@ -64,11 +64,16 @@ def catalog_settings(lake: LakeSettings, state_url: str, warehouse: str) -> dict
     """`spark.sql.catalog.<name>…`: the catalog in the state's database, changed by `lake.conf`."""
     given = lake.conf
     settings = _location(warehouse)
-    if not {"type", "catalog-impl"} & set(given):
+    if uses_state(lake):
         settings |= _jdbc(state_url)
     prefix = f"spark.sql.catalog.{lake.catalog}"
     named = {f"{prefix}.{key}": str(value) for key, value in {**settings, **given}.items()}
     return {prefix: "org.apache.iceberg.spark.SparkCatalog", **named}
+
+
+def uses_state(lake: LakeSettings) -> bool:
+    """Whether the catalog is in the state's database."""
+    return not {"type", "catalog-impl"} & set(lake.conf)
 
 
 def default_warehouse(store: Location) -> str:

@@ -57,6 +57,7 @@ class IcebergDelivery:
     _empty: bool = False
     _replaced: bool = False
     _staged: tuple[Target, datetime] | None = None
+    _done_with: Target | None = None
 
     @property
     def _catalog(self) -> str:
@@ -160,8 +161,8 @@ class IcebergDelivery:
             step = "merge"
             text = merge.merge(self.order, self._branch, name, self.columns, reach)
         self.statements.run(text, summary_of(self.order.position, step, instant))
-        self.statements.drop(staging)
-        self._staged = None
+        # The checks may still read the batch: its table goes when the load ends.
+        self._staged, self._done_with = None, staging
 
     def delete_missing(self, keys: DataFrame, columns: Sequence[str], instant: datetime) -> None:
         if self.order.deletes == "ignore":
@@ -219,6 +220,8 @@ class IcebergDelivery:
         self.done = True
         with suppress(BackhaulError):  # it is published; what is left goes with the next load
             self.statements.run(sql.drop_branch(self._table, branch))
+            if self._done_with is not None:
+                self.statements.drop(self._done_with)
         return published(self.order.load_id, made)
 
     def _commit_nothing(self) -> None:
