@@ -111,6 +111,11 @@ class Load:
         """What a reader sees, sorted; all of the schema's columns, or the named ones."""
         names = columns or self.schema.names
         found = [tuple(row[name] for name in names) for row in self.place.rows(self.target)]
-        return sorted(
-            found, key=lambda row: tuple((value is not None, str(value)) for value in row)
-        )
+        return sorted(found, key=lambda row: tuple(map(_sortable, row)))
+
+
+def _sortable(value: Any) -> tuple[int, float, str]:
+    """Of any type, NULL first."""
+    if isinstance(value, int | float):
+        return (1, value, "")
+    return (0, 0, "") if value is None else (2, 0, str(value))
