@@ -159,9 +159,7 @@ class Workshop:
     def session(self) -> SparkSession:
         """The session that loads run in: with settings and views of its own, in the one Spark."""
         if not self._session:
-            shared = self.spark()
-            own = shared.newSession() if hasattr(shared, "newSession") else shared
-            self._session.append(own)
+            self._session.append(self._own_session())
         return self._session[0]
 
     def executor(self) -> Executor:
@@ -215,9 +213,23 @@ class Workshop:
         own = self.project.lake if load.to == LAKE else self.project.connections[load.to]
         return load_limits(load, own)
 
+    def _own_session(self) -> SparkSession:
+        """The lake's, where there is one: what is joined must come from one session."""
+        if self._has_lake():
+            from backhaul.destinations.iceberg.destination import IcebergDestination
+
+            lake = self.destination(LAKE)
+            assert isinstance(lake, IcebergDestination)
+            return lake.lake.spark
+        shared = self.spark()
+        return shared.newSession() if hasattr(shared, "newSession") else shared
+
+    def _has_lake(self) -> bool:
+        return any(load.to == LAKE for entry in self.project.tables for load in entry.loads)
+
     def _with_lake(self, config: SparkConfig) -> tuple[SparkConfig, list[Path]]:
         """What a session needs from its start on where something is loaded into the lake."""
-        if not any(load.to == LAKE for entry in self.project.tables for load in entry.loads):
+        if not self._has_lake():
             return config, []
         from backhaul.destinations.iceberg.config import session_conf
 
@@ -239,7 +251,7 @@ class Workshop:
             warehouse = lake.warehouse or default_warehouse(self.store.location)
             settings = catalog_settings(lake, self.state.url, warehouse)
             before = partial(make_schema, self.state.url) if uses_state(lake) else _nothing
-            made = IcebergDestination(lake, self.session, settings, before=before)
+            made = IcebergDestination(lake, self.spark, settings, before=before)
         else:
             from backhaul.destinations.postgres.destination import PostgresDestination
 

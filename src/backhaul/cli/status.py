@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from backhaul.cli.screen import Screen
+    from backhaul.extract.status import LoadStatus
     from backhaul.wiring import TableStatus
 
 
@@ -85,8 +86,25 @@ def _show_notes(screen: Screen, one: TableStatus) -> None:
             style="dim",
             indent=4,
         )
+    for load in one.loads:
+        screen.say(_load_note(load), style="red" if load.error else "dim", indent=4)
     if one.last_error:
         screen.say(f"last error: {_told(one.last_error)}", style="red", indent=4)
+
+
+def _load_note(load: LoadStatus) -> str:
+    """`lake analytics.fct_orders: load 7, shows the source of 2026-05-01 12:00, 0.0005 USD`."""
+    from backhaul.cli.figures import moment
+
+    parts = [f"{load.destination} {load.target}: "]
+    if load.load_id is None:
+        parts.append("never loaded")
+    else:
+        shown = f", shows the source of {moment(load.shows)}" if load.shows else ""
+        cost = f", {load.cost:.4f} {load.currency}" if load.cost else ""
+        parts.append(f"load {load.load_id}{shown}{cost}")
+    parts += [f"; the last try failed: {load.error}"] if load.error else []
+    return "".join(parts)
 
 
 def _told(error: object) -> str:

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from backhaul.project.load import LoadEntry
 from backhaul.project.manifest import TableEntry
 from backhaul.state.database import State
 from backhaul.state.records import TableState
 from backhaul.store.latest import ROW_KINDS
 from backhaul.store.layout import AREAS, STAGING, table_slug
 from backhaul.store.store import Store
+
+
+@dataclass(frozen=True)
+class LoadStatus:
+    """The last load that readers of one target see, and whether a later one failed."""
+
+    destination: str
+    target: str
+    load_id: int | None = None
+    loaded_at: datetime | None = None
+    shows: datetime | None = None
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    seconds: float | None = None
+    cost: float | None = None
+    currency: str | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -34,12 +53,13 @@ class TableStatus:
     unfinished_kind: str | None = None
     unfinished_since: datetime | None = None
     last_error: str | None = None
+    loads: tuple[LoadStatus, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `--json` prints."""
         return {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in asdict(self).items()
+            **_plain(asdict(replace(self, loads=()))),
+            "loads": [_plain(asdict(load)) for load in self.loads],
         }
 
 
@@ -59,7 +79,43 @@ def read_status(state: State, store: Store, entries: Sequence[TableEntry]) -> li
         for one in state.exports.status((entry.source, entry.name) for entry in entries)
     }
     files = _files(store, _unfinished_folders(state, entries))
-    return [_status(entry, states.get((entry.source, entry.name)), files) for entry in entries]
+    return [
+        replace(
+            _status(entry, states.get((entry.source, entry.name)), files),
+            loads=tuple(_load_status(state, load) for load in entry.loads),
+        )
+        for entry in entries
+    ]
+
+
+def _load_status(state: State, load: LoadEntry) -> LoadStatus:
+    status = LoadStatus(load.to, load.target)
+    recent = state.loads.history(destination=load.to, target=load.target, limit=1)
+    failed = recent[0].error if recent and recent[0].status == "failed" else None
+    if failed:
+        status = replace(status, error=str(failed.get("message")))
+    row = state.loads.last(load.to, load.target)
+    if row is None:
+        return status
+    return replace(
+        status,
+        load_id=row.load_id,
+        loaded_at=row.published_at,
+        shows=row.last_loaded_timestamp,
+        rows_inserted=row.rows_inserted,
+        rows_updated=row.rows_updated,
+        rows_deleted=row.rows_deleted,
+        seconds=row.seconds,
+        cost=row.cost,
+        currency=row.currency,
+    )
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in values.items()
+    }
 
 
 def _unfinished_folders(state: State, entries: Sequence[TableEntry]) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from backhaul.destinations.base import (
     WriteMode,
 )
 from backhaul.errors import MergeKeyInvalid
-from backhaul.load.batch import bad_keys, ddl
+from backhaul.load.batch import bad_keys
 from backhaul.load.compose import Composed
+from backhaul.load.job import local_frame
 from backhaul.load.plan import LoadPlan
 from backhaul.quality.audit import Audit
 from backhaul.quality.checks import Check, CheckResult
@@ -125,8 +126,7 @@ class Inspection:
             rows = report_rows(
                 results, order.load_id, now, order.schema, self._audit, before=before
             )
-            frame = self.spark.createDataFrame(rows, ddl(REPORT_SCHEMA))
-            delivery.set_aside("validation", frame)
+            delivery.set_aside("validation", local_frame(self.spark, rows, REPORT_SCHEMA))
 
     @property
     def checks(self) -> tuple[Check, ...]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from backhaul.errors import BackhaulError, QueryInvalid
 from backhaul.load.batch import ORDER, aligned, ddl, fitted, newest
 from backhaul.load.plan import FileGroup, LoadPlan
-from backhaul.load.select import STAGED, looked_up, rewritten
+from backhaul.load.select import STAGED, looked_up, quoted, rewritten
+from backhaul.postgres.arrow import arrow_type
 from backhaul.schema.model import Column, TableSchema
 
 if TYPE_CHECKING:
@@ -89,7 +90,22 @@ def schema_of(frame: DataFrame) -> TableSchema:
 
 
 def empty_frame(spark: SparkSession, schema: TableSchema) -> DataFrame:
-    return spark.createDataFrame([], ddl(schema))
+    nothing = [f"CAST(NULL AS {one.type}) AS {quoted(one.name)}" for one in schema.columns]
+    return spark.sql(f"SELECT {', '.join(nothing)} WHERE false")
+
+
+def local_frame(
+    spark: SparkSession, rows: Sequence[Sequence[Any]], schema: TableSchema
+) -> DataFrame:
+    """A few rows of the driver's own, by Arrow: no Python worker has to start for them."""
+    import pyarrow
+
+    columns = zip(*rows, strict=True) if rows else [() for _ in schema.columns]
+    arrays = [
+        pyarrow.array(values, arrow_type(column.type))
+        for values, column in zip(columns, schema.columns, strict=True)
+    ]
+    return spark.createDataFrame(pyarrow.table(arrays, names=list(schema.names)))
 
 
 def _union(
@@ -120,7 +136,8 @@ def _read(
     if root.scheme == "file":
         files = [_hadoop_path(f"{root.root}/{path}") for path in paths]
         return spark.read.schema(ddl(schema)).parquet(*files)
-    listed = spark.createDataFrame([(path,) for path in paths], "path string")
+    column = TableSchema((Column("path", "string"),))
+    listed = local_frame(spark, [(path,) for path in paths], column)
     spread = listed.repartition(len(paths))
     return spread.mapInArrow(_fetch(store, schema.names), ddl(schema))
 
