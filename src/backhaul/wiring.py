@@ -181,7 +181,22 @@ class Workshop:
         findings = self._reachable_state()
         for name in self.project.connections:
             findings += preflight(self.resolve(name), entries.get(name, []), self.project.variables)
-        return findings
+        return findings + self._preflight_destinations()
+
+    def _preflight_destinations(self) -> list[Finding]:
+        """Not of the lake: it would have to start Spark, and each load asks it first anyway."""
+        from backhaul.destinations.base import Target
+
+        targets: dict[str, list[Target]] = {}
+        for entry in self.project.tables:
+            for load in entry.loads:
+                if load.to != LAKE and entry.glob is None:
+                    targets.setdefault(load.to, []).append(Target(load.namespace, load.name))
+        return [
+            finding
+            for name, own in targets.items()
+            for finding in self.destination(name).preflight(own)
+        ]
 
     def resolve(self, source: str) -> PostgresConnection:
         """A connection with the address that it has now."""

@@ -18,8 +18,16 @@ def test_the_project_loads_and_has_every_table(tmp_path: Path) -> None:
     project = load_project(tmp_path)
     names = {table.name for table in project.tables}
     assert set(TABLES) < names
-    assert {name for name in names if name not in TABLES} == {"sales_by_product"}
+    assert {name for name in names if name not in TABLES} == {"dates"}
     assert project.findings == ()
+    targets = {load.target for table in project.tables for load in table.loads}
+    assert {name.partition(".")[2] for name in targets} == {
+        "dim_date",
+        "dim_customer",
+        "dim_product",
+        "fct_orders",
+        "fct_events",
+    }
 
 
 def test_another_project_is_not_overwritten(tmp_path: Path) -> None:

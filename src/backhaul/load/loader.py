@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from backhaul.clock import Clock
-from backhaul.destinations.base import Destination, Published, Target
+from backhaul.destinations.base import Destination, MaintainPolicy, Published, Target
 from backhaul.errors import BackhaulError, LeaseHeld
 from backhaul.failpoint import failpoint
+from backhaul.findings import Finding, Level
 from backhaul.load import outcome
 from backhaul.load.gather import Gatherer
 from backhaul.load.one import OneLoad, interrupted
@@ -31,6 +32,10 @@ from backhaul.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# To look whether a table needs care costs a job, too.
+MAINTAIN_EVERY = 10
 
 
 @dataclass
@@ -110,7 +115,28 @@ class Loader:
         result = one.run()
         if result.status == "complete" and result.load_id is not None:
             self._finish(entry, result.load_id)
+            self._maintain(plan, destination, observer)
         return result
+
+    def _maintain(self, plan: LoadPlan, destination: Destination, observer: LoadObserver) -> None:
+        """Every so many loads, past the policy's thresholds. Its failure is none of the load's."""
+        loads = self.state.loads.count(plan.load.to, str(plan.target))
+        if not destination.capabilities.needs_maintenance or loads % MAINTAIN_EVERY:
+            return
+        observer.step(plan, "maintaining")
+        try:
+            destination.maintain(plan.target, MaintainPolicy())
+        except Exception as error:  # noqa: BLE001 - Spark's errors have no root of their own
+            trouble = as_error(error)
+            observer.noticed(
+                Finding(
+                    Level.WARNING,
+                    "not-maintained",
+                    f"{plan.target} could not be maintained: {trouble.message}",
+                    remedy=f"run `backhaul maintain {plan.entry.name}`",
+                    subject=plan.entry.name,
+                )
+            )
 
     def recover(self, entry: TableEntry, load: LoadEntry, destination: Destination) -> None:
         """Settle what a loader that died has left of this target."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, TextClause, insert, select, tuple_, update
+from sqlalchemy import Connection, Engine, TextClause, func, insert, select, tuple_, update
 from sqlalchemy.sql.dml import ReturningInsert
 
 from backhaul.clock import Clock
@@ -98,6 +98,12 @@ class Loads:
     def last(self, destination: str, target: str) -> LoadRow | None:
         """The load whose data readers see."""
         return _only(self._rows(_settled_of(destination, target).limit(1)))
+
+    def count(self, destination: str, target: str) -> int:
+        """How many loads readers of a target have seen."""
+        statement = select(func.count()).select_from(_settled_of(destination, target).subquery())
+        with translated("count the loads"), self._engine.connect() as connection:
+            return int(connection.scalar(statement) or 0)
 
     def history(
         self,
