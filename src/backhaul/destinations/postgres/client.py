@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from backhaul.destinations.postgres.copier import CopyJob, CopyReport
+from backhaul.destinations.postgres.files import Share
 from backhaul.destinations.postgres.types import representable
 from backhaul.errors import DestinationRefused, DestinationUnavailable
 from backhaul.postgres.types import Carrier
@@ -30,8 +31,25 @@ Batches = Iterator["pa.RecordBatch"]
 
 def copy_in(frame: DataFrame, job: CopyJob, tasks: int) -> list[CopyReport]:
     """Copy a frame by at most so many tasks at a time; evaluates it once."""
-    narrowed = frame.coalesce(tasks).mapInArrow(_copying(job), _REPORT)
-    reports = [CopyReport(**row.asDict()) for row in _collected(narrowed)]
+    # mapInArrow looks its columns up by their bare names, which fails for dots and backticks.
+    numbered = frame.toDF(*(f"c{number}" for number in range(len(frame.columns))))
+    copying = _copying(job, tuple(frame.columns))
+    return _reported(numbered.coalesce(tasks).mapInArrow(copying, _REPORT))
+
+
+def copy_files(session: SparkSession, job: CopyJob, shares: Sequence[Share]) -> list[CopyReport]:
+    """Copy Parquet files that every task can open, each share by one."""
+    numbers = session.range(0, len(shares), 1, len(shares))
+    return _reported(numbers.mapInArrow(_copying_files(job, tuple(shares)), _REPORT))
+
+
+def is_local(session: SparkSession) -> bool:
+    """Whether the tasks run on this machine, so that they open the files that we see."""
+    return (session.conf.get("spark.master", None) or "").startswith("local")
+
+
+def _reported(frame: DataFrame) -> list[CopyReport]:
+    reports = [CopyReport(**row.asDict()) for row in _collected(frame)]
     for report in reports:
         if report.error is not None:
             raise DestinationRefused(report.error, remedy=report.remedy)
@@ -51,7 +69,7 @@ def _collected(frame: DataFrame) -> Sequence[Any]:
         raise
 
 
-def _copying(job: CopyJob) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
+def _copying(job: CopyJob, names: tuple[str, ...]) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
     def copy(batches: Iterable[pa.RecordBatch]) -> Batches:
         # Imported where it runs: what a closure imports outside travels with it.
         import pyarrow
@@ -61,8 +79,26 @@ def _copying(job: CopyJob) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
 
         context = TaskContext.get()
         assert context is not None
-        report = copy_part(job, context.partitionId(), batches)
+        named = (batch.rename_columns(list(names)) for batch in batches)
+        report = copy_part(job, context.partitionId(), named)
         yield pyarrow.RecordBatch.from_pylist([asdict(report)], _arrow_report())
+
+    return copy
+
+
+def _copying_files(
+    job: CopyJob, shares: Sequence[Share]
+) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
+    def copy(batches: Iterable[pa.RecordBatch]) -> Batches:
+        import pyarrow
+
+        from backhaul.destinations.postgres.copier import copy_part
+        from backhaul.destinations.postgres.files import read_share
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                report = copy_part(job, number, read_share(shares[number]))
+                yield pyarrow.RecordBatch.from_pylist([asdict(report)], _arrow_report())
 
     return copy
 

@@ -6,7 +6,7 @@ becomes the target. Everything else is staged in unlogged tables, which cost no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -17,9 +17,10 @@ from backhaul.destinations.base import LoadOrder, Published, StagedFile, WriteMo
 from backhaul.destinations.postgres import prepare, sql
 from backhaul.destinations.postgres.aside import set_aside
 from backhaul.destinations.postgres.catalog import Existing, read_existing, staging_of
-from backhaul.destinations.postgres.client import copy_in
+from backhaul.destinations.postgres.client import copy_files, copy_in, is_local
 from backhaul.destinations.postgres.config import WORST_KEYS, Staging, relation_of
-from backhaul.destinations.postgres.copier import CopyJob
+from backhaul.destinations.postgres.copier import CopyJob, CopyReport
+from backhaul.destinations.postgres.files import shares
 from backhaul.destinations.postgres.publish import add_indexes, publish
 from backhaul.destinations.postgres.session import Access, Session, one, run
 from backhaul.destinations.postgres.types import Carried
@@ -38,14 +39,16 @@ from backhaul.postgres.sql import quote_relation
 from backhaul.schema.model import Relation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class PostgresDelivery:
     """One load on its way; see destinations/base.py for what each step promises."""
 
-    def __init__(self, access: Access, order: LoadOrder) -> None:
-        self._access, self._order = access, order
+    def __init__(
+        self, access: Access, order: LoadOrder, session: Callable[[], SparkSession]
+    ) -> None:
+        self._access, self._order, self._session = access, order, session
         self._doing = f"load {order.target}"
         self._work = Work(order, Staging(order.target, order.load_id, order.at))
         self._existing: Existing | None = None
@@ -73,14 +76,20 @@ class PostgresDelivery:
             run(session, sql.create_parts(self._work.staging.parts))
 
     def take_over(self, files: Sequence[StagedFile]) -> bool:
-        """PostgreSQL keeps no Parquet files."""
-        return not files
+        """Copy the files themselves, where each task sees them; their rows stay out of the JVM."""
+        if self._order.mode is WriteMode.MERGE or not is_local(self._session()):
+            return False
+        parts = shares(files, self._columns, self._tasks())
+        if not parts:
+            return False
+        batch = self._new_batch(self._order.at)
+        reports = copy_files(self._session(), self._job(batch), parts)
+        self._work.steps.append(_counted(batch, reports))
+        return True
 
     def stage(self, batch: DataFrame, instant: datetime) -> DataFrame | None:
         """Copy the batch; its keys are checked by SQL in apply()."""
-        number = len(self._work.copied)
-        staged = Batch(number, self._table_for(number, instant), self._columns, instant)
-        self._work.steps.append(self._copied(batch, staged))
+        self._work.steps.append(self._copied(batch, self._new_batch(instant)))
         return None
 
     def apply(self) -> None:
@@ -161,8 +170,15 @@ class PostgresDelivery:
         columns = [prepare.defined(column) for column in self._order.table_schema.columns]
         return [replace(column, default=filled.get(column.name)) for column in columns]
 
+    def _new_batch(self, instant: datetime) -> Batch:
+        number = len(self._work.copied)
+        return Batch(number, self._table_for(number, instant), self._columns, instant)
+
     def _copied(self, frame: DataFrame, batch: Batch) -> Batch:
-        job = CopyJob(
+        return _counted(batch, copy_in(frame, self._job(batch), self._tasks()))
+
+    def _job(self, batch: Batch) -> CopyJob:
+        return CopyJob(
             conninfo=self._access.conninfo(self._doing),
             settings=self._access.settings(),
             staging=batch.table,
@@ -171,9 +187,6 @@ class PostgresDelivery:
             columns=batch.columns,
             batch_rows=self._order.batch_rows,
         )
-        reports = copy_in(frame, job, self._tasks())
-        rows = sum(report.rows for report in reports)
-        return replace(batch, parts=len(reports), rows=rows)
 
     def _tasks(self) -> int:
         return self._order.max_concurrency or self._access.connect().max_connections
@@ -224,6 +237,10 @@ class PostgresDelivery:
 def drop_staging(session: Session, order: LoadOrder, load_id: int) -> None:
     if tables := staging_of(session, order.target, load_id):
         run(session, sql.drop_tables(tables))
+
+
+def _counted(batch: Batch, reports: Sequence[CopyReport]) -> Batch:
+    return replace(batch, parts=len(reports), rows=sum(report.rows for report in reports))
 
 
 def _as_staged(columns: Sequence[Carried]) -> list[sql.Defined]:

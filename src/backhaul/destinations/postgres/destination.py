@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CAPABILITIES = Capabilities(
-    audits_target=False, takes_files=False, rolls_back=False, needs_maintenance=False
+    audits_target=False, takes_files=True, rolls_back=False, needs_maintenance=False
 )
 
 
@@ -112,7 +112,7 @@ class PostgresDestination:
     @contextmanager
     def deliver(self, order: LoadOrder) -> Iterator[PostgresDelivery]:
         """A delivery; whatever it leaves is removed at the end."""
-        delivery = PostgresDelivery(self._access, order)
+        delivery = PostgresDelivery(self._access, order, self._spark)
         try:
             yield delivery
         finally:

@@ -188,6 +188,8 @@ def _check_columns(order: LoadOrder, existing: Existing, widened: set[str]) -> N
         if there is None or column.name in widened:
             continue
         type_ = existing.type_of(column.name) or ""
+        if column.type == "string" and column.source_type == type_:
+            continue  # printed by the very type that reads it again
         if not fits(column.type, there.type, type_):
             raise SchemaIncompatible(
                 f"{order.target}: column {column.name} is {type_} there and {column.type} in the batch",

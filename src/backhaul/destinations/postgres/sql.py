@@ -200,8 +200,7 @@ def differs(columns: Sequence[Carried]) -> str:
 
 def gone(key: Sequence[str], keys: str, kept: Sequence[str], live: str | None) -> str:
     """That a live row of `t` is in none of these: the keys that the source has, and later batches."""
-    conditions = [f"t.{quote_name(name)} IS NOT NULL" for name in key]
-    conditions += [live] if live else []
+    conditions = [live] if live else []
     conditions += [
         f"NOT EXISTS (SELECT FROM {source} WHERE {same_key(key)})" for source in (keys, *kept)
     ]
