@@ -147,9 +147,9 @@ class _Looking:
         command = (PROC / str(pid) / "cmdline").read_bytes()
         if pid == self._pid:
             return "driver"
-        if b"pyspark" in command and b"daemon" in command:
-            return "worker"
-        return "jvm" if command.split(b"\0")[0].endswith(b"java") else "other"
+        if command.split(b"\0")[0].endswith(b"java"):
+            return "jvm"
+        return "worker" if b"pyspark" in command and b"daemon" in command else "other"
 
 
 def _stat(pid: int) -> list[str]:

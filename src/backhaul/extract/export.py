@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from json import dumps
 from typing import TYPE_CHECKING
 
 from backhaul.extract.lane import LaneJob, LaneReport
@@ -39,15 +40,23 @@ def tag_of(job: LaneJob) -> str:
 def _task(job: LaneJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def lanes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Imported where it runs: what a closure imports outside travels with it.
-        import pyarrow
-
         from backhaul.extract.lane import run_lane
 
         for batch in batches:
-            reports = [asdict(run_lane(job, index)) for index in batch.column(0).to_pylist()]
-            yield pyarrow.RecordBatch.from_pylist(reports, _arrow_report())
+            yield from _as_arrow([run_lane(job, index) for index in batch.column(0).to_pylist()])
 
     return lanes
+
+
+def _as_arrow(reports: Iterable[LaneReport]) -> list[pa.RecordBatch]:
+    """By way of JSON: to make an array of Python's values, pyarrow would import pandas first."""
+    import pyarrow
+    from pyarrow import json
+
+    lines = "\n".join(dumps(asdict(report)) for report in reports).encode()
+    options = json.ParseOptions(explicit_schema=_arrow_report())
+    table = json.read_json(pyarrow.BufferReader(lines), parse_options=options)
+    return list(table.combine_chunks().to_batches())
 
 
 def _arrow_report() -> pa.Schema:

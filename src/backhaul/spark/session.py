@@ -41,6 +41,8 @@ RUNTIME_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+# Forks Python workers that have loaded what our tasks import.
+DAEMON = "backhaul.spark.daemon"
 QUIET_LOG = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = console
@@ -144,6 +146,8 @@ def session_settings(
         }
     if config.master.startswith("local"):
         settings["spark.local.dir"] = str(_own_folder(root))
+        if "spark.pyspark.python" not in config.conf:
+            settings["spark.python.daemon.module"] = DAEMON
     settings |= {key: str(value) for key, value in config.conf.items()}
     _append(settings, "spark.jars", ",", map(str, jars))
     _append(settings, "spark.jars.packages", ",", config.packages)
