@@ -82,7 +82,11 @@ def _row(number: int) -> tuple[Any, ...]:
 
 
 def spelled(value: Any) -> str:
-    """So that NaN equals itself, and -0.0 is not 0.0."""
+    """So that NaN equals itself, -0.0 is not 0.0, and UTC is UTC under any name."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(spelled, value))}]"
+    if isinstance(value, datetime) and value.tzinfo:
+        return repr(value.astimezone(UTC))
     return repr(bytes(value) if isinstance(value, memoryview | bytearray) else value)
 
 

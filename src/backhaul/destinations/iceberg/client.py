@@ -55,7 +55,7 @@ class Statements:
 
     def run(self, text: str, summary: Mapping[str, str] | None = None) -> list[Row]:
         """Run a statement; the snapshot that it makes says `summary` of itself."""
-        with self._saying(summary or {}), translated("a statement of the lake"):
+        with self._saying(summary or {}), translated(f"run {details(text)[:80]} …"):
             return self.session.sql(text).collect()
 
     @contextmanager
