@@ -9,11 +9,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.loads import loads
 from benchmarks.parts import LABELS, Bench, Part, export, growth, memory, small
 from benchmarks.report import keep, show, surroundings
 from benchmarks.server import bench_server
 
-PARTS = ("export", "memory", "small", "growth")
+PARTS = ("export", "memory", "small", "growth", "loads")
 
 
 def _arguments(given: Sequence[str]) -> argparse.Namespace:
@@ -62,6 +63,7 @@ def _chosen(bench: Bench, arguments: argparse.Namespace) -> list[Callable[[], Pa
         "memory": lambda: memory(bench, arguments.documents),
         "small": lambda: small(bench, arguments.tables),
         "growth": lambda: growth(bench, arguments.rows),
+        "loads": lambda: loads(bench, arguments.rows),
     }
     return [known[name] for name in arguments.only or PARTS]
 

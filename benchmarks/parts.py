@@ -19,6 +19,7 @@ MODULES = {
     "backhaul": "backhauling",
     "jdbc": "jdbc",
     "dlt": "dlt_connectorx",
+    "loading": "loading",
 }
 LABELS = {
     "copy": "COPY BINARY, thrown away",
