@@ -85,8 +85,8 @@ def test_equal_aggregates_are_one() -> None:
     sql = list(found.aggregates("kept").values())
     assert sql == [
         "count(1)",
-        "count_if(coalesce((`id` IS NULL), false))",
-        "count_if(`id` IS NULL)",
+        "count(CASE WHEN coalesce((`id` IS NULL), false) THEN 1 END)",
+        "count(CASE WHEN `id` IS NULL THEN 1 END)",
         "unix_micros(max(`at`))",
     ]
     assert found.uses[1] == found.uses[2]

@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from backhaul.quality.checks import Check, Problem
 from backhaul.quality.literal import quote_name
 from backhaul.quality.measures import Footer, Wanted, counted, measures
-from backhaul.quality.predicates import Unfit, bad_row, enclosed
+from backhaul.quality.predicates import Unfit, bad_row, count_where, enclosed
 from backhaul.schema.model import TableSchema
 
 PLACES = ("seen", "kept", "later", "target")
@@ -182,7 +182,7 @@ def _rule(compiled: Compiled, index: int, check: Check) -> None:
     footer = Footer("nulls", check.columns) if plain else None
     if check.kind == "between" and not check.filter:
         footer = Footer("outside", check.columns)
-    _use(compiled, place, index, [counted(check), Wanted("bad", f"count_if({predicate})", footer)])
+    _use(compiled, place, index, [counted(check), Wanted("bad", count_where(predicate), footer)])
 
 
 def _rule_place(check: Check) -> str:
@@ -211,8 +211,8 @@ def _count_rejected(compiled: Compiled) -> None:
     aside, drop = quarantined(compiled.rejecting), dropped(compiled.rejecting)
     compiled.metrics["seen"] += [
         Metric("seen_rows", "count(1)", Footer("rows")),
-        Metric("seen_quarantined", f"count_if({aside})"),
-        Metric("seen_dropped", f"count_if({drop} AND NOT {aside})"),
+        Metric("seen_quarantined", count_where(aside)),
+        Metric("seen_dropped", count_where(f"{drop} AND NOT {aside}")),
     ]
 
 

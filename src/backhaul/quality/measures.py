@@ -11,7 +11,7 @@ from typing import Any
 
 from backhaul.quality.checks import Check
 from backhaul.quality.literal import FLOATS, TIMES, is_numeric, is_orderable, measured, quote_name
-from backhaul.quality.predicates import Unfit, enclosed, type_of
+from backhaul.quality.predicates import Unfit, count_where, enclosed, type_of
 from backhaul.schema.model import TableSchema
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -39,7 +39,7 @@ class Wanted:
 def counted(check: Check) -> Wanted:
     """The rows that a check looks at."""
     if check.filter:
-        return Wanted("rows", f"count_if({enclosed(check.filter)})")
+        return Wanted("rows", count_where(enclosed(check.filter)))
     return Wanted("rows", "count(1)", Footer("rows"))
 
 
@@ -56,8 +56,8 @@ def _nulls(check: Check, _schema: TableSchema) -> Iterator[Wanted]:
 
 def _count(check: Check, condition: str, role: str, footer: Footer | None = None) -> Wanted:
     if check.filter:
-        return Wanted(role, f"count_if({enclosed(check.filter)} AND {condition})")
-    return Wanted(role, f"count_if({condition})", footer)
+        return Wanted(role, count_where(f"{enclosed(check.filter)} AND {condition}"))
+    return Wanted(role, count_where(condition), footer)
 
 
 def _freshness(check: Check, schema: TableSchema) -> Iterator[Wanted]:

@@ -32,6 +32,11 @@ def looked_at(check: Check, sql: str) -> str:
     return f"{enclosed(check.filter)} AND ({sql})" if check.filter else f"({sql})"
 
 
+def count_where(condition: str) -> str:
+    """An aggregate. Not count_if, which looks at its condition twice, and a pattern costs each time."""
+    return f"count(CASE WHEN {condition} THEN 1 END)"
+
+
 def enclosed(user_sql: str) -> str:
     # On a line of its own, so that a comment at its end does not swallow what follows.
     return f"({user_sql}\n)"

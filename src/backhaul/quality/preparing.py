@@ -9,7 +9,7 @@ from backhaul.quality.checks import Check, Problem
 from backhaul.quality.compile import PLACES, Compiled
 from backhaul.quality.frames import Read, with_flags
 from backhaul.quality.literal import is_numeric, quote_name, quote_text
-from backhaul.quality.predicates import type_of
+from backhaul.quality.predicates import count_where, enclosed, type_of
 from backhaul.quality.queries import named, one_query
 from backhaul.schema.model import TableSchema
 
@@ -111,7 +111,7 @@ class Preparation:
         said = self._attempt(lambda: frame.where(sql).schema)
         remedy = f"put the `{key}` right: Spark SQL over the columns {', '.join(frame.columns)}"
         if said is None:
-            counted = {"n": f"count_if({sql}\n)"}
+            counted = {"n": count_where(enclosed(sql))}
             # A plain aggregate refuses what differs from one evaluation to the next (rand, uuid).
             said = self._attempt(
                 lambda: (
