@@ -14,6 +14,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from backhaul.destinations.base import Delivery, LoadOrder, StagedFile, Target, WriteMode
+from backhaul.destinations.iceberg.destination import IcebergDestination
+from backhaul.destinations.iceberg.look import read_snapshots, select_snapshots
 from backhaul.errors import DestinationUnavailable
 from backhaul.postgres.arrow import file_arrow_schema
 from backhaul.project.load import Transform
@@ -160,3 +162,16 @@ def test_a_merge_touches_only_the_partitions_of_its_batch(lake: Place, namespace
         f"SELECT summary['changed-partition-count'] FROM {name}.snapshots ORDER BY committed_at DESC"
     )
     assert [row[0] for row in newest.take(1)] == ["2"]
+
+
+def test_snapshots_read_by_sql_are_those_of_the_metadata_file(load: Load) -> None:
+    """Over Spark Connect there is no other way to read them."""
+    load.merge(ANN)
+    load.merge(BEN)
+    destination = load.place.destination
+    assert isinstance(destination, IcebergDestination)
+    with destination.lake.statements() as statements:
+        read = read_snapshots(statements, load.target)
+        selected = select_snapshots(statements, load.target)
+    assert selected == read
+    assert len(read.all) >= 2

@@ -9,6 +9,7 @@ session, which is given the catalog too, unless it has one under that name.
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,10 +33,6 @@ SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "true",
-    # Spark's filter of a join's keys, for small batches against large tables: see `merge.source`.
-    "spark.sql.optimizer.runtime.bloomFilter.enabled": "true",
-    "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "1MB",
-    "spark.sql.optimizer.runtime.bloomFilter.creationSideThreshold": "200MB",
 }
 _SPARK_DEFAULT_PARTITIONS = "200"
 _NUMBERS = itertools.count(1)
@@ -90,6 +87,17 @@ class Statements:
             return
         with translated(f"drop {target}"):
             java.catalog().dropTable(java.identifier(target), True)
+
+    def metadata(self, target: Target) -> dict[str, Any] | None:
+        """The table's metadata file, in one call instead of a job for each of its parts; None over
+        Spark Connect."""
+        java = self.java()
+        if java is None:
+            return None
+        with translated(f"read the metadata of {target}"):
+            current = java.table(target).operations().current()
+            found: dict[str, Any] = json.loads(java.iceberg.TableMetadataParser.toJson(current))
+            return found
 
     def java(self) -> Java | None:
         """Iceberg's own classes; None over Spark Connect, whose JVM is elsewhere."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from backhaul.destinations.base import LoadOrder, Target
 from backhaul.destinations.iceberg import reach, sql
 from backhaul.destinations.iceberg.client import Statements, translated
-from backhaul.destinations.iceberg.snapshots import Snapshot, Snapshots
+from backhaul.destinations.iceberg.snapshots import Snapshot, Snapshots, from_metadata
 from backhaul.schema.model import Column, TableSchema
 
 CREATED_BY = "backhaul.created-by"
@@ -74,6 +74,11 @@ def _partitioned(said: list[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def read_snapshots(statements: Statements, target: Target) -> Snapshots:
+    metadata = statements.metadata(target)
+    return from_metadata(metadata) if metadata is not None else select_snapshots(statements, target)
+
+
+def select_snapshots(statements: Statements, target: Target) -> Snapshots:
     rows = statements.run(sql.snapshots_select(statements.catalog, target))
     snapshots = [
         Snapshot(row[0], row[1], str(row[2]), dict(row[3])) for row in rows if row[0] is not None

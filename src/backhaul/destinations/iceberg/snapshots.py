@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from backhaul.destinations.base import Position, Published
 
@@ -74,8 +75,20 @@ class Snapshots:
                 return depth
         return 0
 
-    def back_to_start(self, ref: str) -> int:
-        return sum(1 for _ in self.ancestry(ref))
+
+def from_metadata(metadata: Mapping[str, Any]) -> Snapshots:
+    """Out of the table's metadata file."""
+    found = [
+        Snapshot(
+            one["snapshot-id"],
+            one.get("parent-snapshot-id"),
+            one.get("summary", {}).get("operation", ""),
+            {key: value for key, value in one.get("summary", {}).items() if key != "operation"},
+        )
+        for one in metadata.get("snapshots", ())
+    ]
+    refs = {name: ref["snapshot-id"] for name, ref in metadata.get("refs", {}).items()}
+    return Snapshots({snapshot.id: snapshot for snapshot in found}, refs)
 
 
 def summary_of(position: Position, step: str, instant: datetime | None = None) -> dict[str, str]:
