@@ -1,9 +1,14 @@
-"""How do lanes' reports come back from the tasks?"""
+"""How does the lanes' job run, and how do their reports come back from its tasks?"""
 
 from __future__ import annotations
 
-from backhaul.extract.export import _as_arrow
+from typing import TYPE_CHECKING
+
+from backhaul.extract.export import _as_arrow, _interpreted
 from backhaul.extract.lane import LaneReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_reports_survive_the_way_through_arrow() -> None:
@@ -13,3 +18,11 @@ def test_reports_survive_the_way_through_arrow() -> None:
     ]
     rows = [row for batch in _as_arrow(reports) for row in batch.to_pylist()]
     assert [LaneReport(**row) for row in rows] == reports
+
+
+def test_a_lanes_job_leaves_the_sessions_settings_as_they_were(spark: SparkSession) -> None:
+    wanted = "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode"
+    before = [spark.conf.get(key) for key in wanted]
+    with _interpreted(spark):
+        assert [spark.conf.get(key) for key in wanted] == ["false", "NO_CODEGEN"]
+    assert [spark.conf.get(key) for key in wanted] == before

@@ -7,6 +7,7 @@ The frame holds nothing but lane numbers; rows never cross into the JVM.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from json import dumps
 from typing import TYPE_CHECKING
@@ -19,13 +20,32 @@ if TYPE_CHECKING:
 
 _REPORT = "lane int, host string, folder string, chunk_count int, failed_count int, rows long"
 
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 
 def run_lanes(spark: SparkSession, job: LaneJob) -> list[LaneReport]:
     """Run every lane as a task; returns when none has anything left to do."""
     count = len(job.lanes)
     frame = spark.range(0, count, 1, count)
-    rows = frame.mapInArrow(_task(job), _REPORT).collect()
+    with _interpreted(spark):
+        rows = frame.mapInArrow(_task(job), _REPORT).collect()
     return [LaneReport(**row.asDict()) for row in rows]
+
+
+@contextmanager
+def _interpreted(spark: SparkSession) -> Iterator[None]:
+    """Spark writes, compiles and loads Java for every plan; for some numbers that takes half a second."""
+    before = {key: spark.conf.get(key) for key in _INTERPRETED}
+    for key, value in _INTERPRETED.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, former in before.items():
+            spark.conf.set(key, str(former))
 
 
 def cancel(spark: SparkSession, job: LaneJob) -> None:

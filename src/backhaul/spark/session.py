@@ -27,7 +27,7 @@ from backhaul.errors import (
 )
 from backhaul.spark.gateway import LOOPBACK, in_environment, spark_environment
 from backhaul.spark.java import find_java
-from backhaul.spark.warm import archive_options
+from backhaul.spark.warm import PATIENT_COMPILER, archive_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,6 +167,7 @@ def _java_options(root: Path) -> list[str]:
     options = [
         f"-Dlog4j2.configurationFile={(root / 'log4j2.properties').as_uri()}",
         f"-Dderby.system.home={root}",
+        *PATIENT_COMPILER,
         *archive_options(find_java()),
     ]
     return [f'"{option}"' if " " in option else option for option in options]

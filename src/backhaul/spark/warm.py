@@ -3,7 +3,7 @@
 Most of it is the JVM reading and verifying its classes. A class archive (CDS) keeps them as they lie
 in memory, and Spark's start takes half the CPU time: made once per Java and pyspark, 150 MB in the
 user's cache, passed over by the JVM by itself if it does not fit. `python -m backhaul.spark.warm`
-makes it; `./run` does so once.
+makes it; `./run` does so once. The rest is compiling, which had better wait.
 """
 
 from __future__ import annotations
@@ -18,6 +18,16 @@ from backhaul.errors import BackhaulError
 from backhaul.spark.cache import cache_folder, locked, scratch
 from backhaul.spark.gateway import spark_home
 from backhaul.spark.java import Java, find_java
+
+# The second compiler waits for code that is ten times as hot. Spark's start and a first job are 20,000
+# methods that never are, and it took a quarter of their processor time; what a load runs for minutes
+# is compiled all the same, a moment later.
+PATIENT_COMPILER = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
 
 
 def archive_path(java: Java) -> Path:
