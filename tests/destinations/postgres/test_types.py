@@ -120,12 +120,17 @@ def test_every_value_arrives(
             'CREATE SCHEMA analytics; CREATE TABLE analytics.fct_events (LIKE "every type")'
         )
         each_source.execute("ALTER TABLE analytics.fct_events ADD PRIMARY KEY (id)")
+        for attribute, _ in both:
+            if attribute.type_name == "regclass":  # prints what it does not read: `-`, or a number
+                alter = f"ALTER COLUMN {quote_name(attribute.name)} TYPE text"
+                each_source.execute(f"ALTER TABLE analytics.fct_events {alter}")
     frame = spark.read.parquet(str(tmp_path / "every.parquet")).repartition(3)
     assert load(place, wanted, frame).rows_inserted == 60
     facts = place.facts(TARGET)
     assert facts is not None
-    same_types = {column.name: column.type for column in columns}
-    assert {column.name: column.type for column in facts.schema.columns} == same_types
+    if not exists:
+        same_types = {column.name: column.type for column in columns}
+        assert {column.name: column.type for column in facts.schema.columns} == same_types
     _compare(each_source, both)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from backhaul.destinations.base import Target
@@ -16,7 +17,7 @@ from backhaul.destinations.postgres.errors import from_driver
 from backhaul.destinations.postgres.session import Session, one
 from backhaul.errors import BackhaulError
 from backhaul.postgres.catalog import read_relations
-from backhaul.postgres.sql import quote_literal, quote_relation
+from backhaul.postgres.sql import quote_literal, quote_name, quote_relation
 from backhaul.postgres.types import Attribute, Carrier, TypePolicy, carrier
 from backhaul.schema.model import Key, Relation, TableSchema
 
@@ -39,6 +40,13 @@ class Existing:
     def type_of(self, column: str) -> str | None:
         """PostgreSQL's name of a column's type."""
         return next((one.type_name for one in self.attributes if one.name == column), None)
+
+    def reading(self, names: Sequence[str] | None = None) -> tuple[str, tuple[Carrier, ...]]:
+        """The query that reads it, or some of its columns, and how they travel."""
+        ways = tuple(way for way in self.carriers if names is None or way.column.name in names)
+        selects = [f"{way.select} AS {quote_name(way.column.name)}" for way in ways]
+        selects += [f"{way.check} AS {quote_name(way.check_name)}" for way in ways if way.check]
+        return f"SELECT {', '.join(selects)} FROM {quote_relation(self.relation)}", ways
 
     def keeps_apart(self, key: tuple[str, ...]) -> bool:
         """Whether a unique index has it that no two rows have the same key."""

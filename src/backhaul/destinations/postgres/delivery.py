@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from backhaul.destinations.base import LoadOrder, Published, StagedFile, WriteMode
+from backhaul.destinations.base import LoadOrder, Published, StagedFile, Target, WriteMode
 from backhaul.destinations.postgres import prepare, sql
 from backhaul.destinations.postgres.aside import set_aside
 from backhaul.destinations.postgres.catalog import Existing, read_existing, staging_of
-from backhaul.destinations.postgres.client import copy_files, copy_in, is_local
+from backhaul.destinations.postgres.client import copy_files, copy_in, is_local, read_table
 from backhaul.destinations.postgres.config import WORST_KEYS, Staging, relation_of
 from backhaul.destinations.postgres.copier import CopyJob, CopyReport
 from backhaul.destinations.postgres.files import shares
@@ -89,8 +89,9 @@ class PostgresDelivery:
 
     def stage(self, batch: DataFrame, instant: datetime) -> DataFrame | None:
         """Copy the batch; its keys are checked by SQL in apply()."""
-        self._work.steps.append(self._copied(batch, self._new_batch(instant)))
-        return None
+        staged = self._copied(batch, self._new_batch(instant))
+        self._work.steps.append(staged)
+        return self._read_back(staged) if self._order.mode is WriteMode.MERGE else None
 
     def apply(self) -> None:
         """Check the merge key, which also makes the index that the target will have."""
@@ -106,6 +107,8 @@ class PostgresDelivery:
 
     def delete_missing(self, keys: DataFrame, columns: Sequence[str], instant: datetime) -> None:
         """Copy the keys that the source has; the rows go when the load is published."""
+        if self._order.deletes == "ignore":
+            return
         number = len(self._work.copied)
         wanted = tuple(one for name in columns for one in self._columns if one.name == name)
         table = self._work.staging.keys(number)
@@ -187,6 +190,15 @@ class PostgresDelivery:
             columns=batch.columns,
             batch_rows=self._order.batch_rows,
         )
+
+    def _read_back(self, batch: Batch) -> DataFrame | None:
+        with self._access.session(self._doing) as session:
+            staged = read_existing(session, Target(batch.table.schema, batch.table.name))
+        if staged is None:
+            return None
+        query, ways = staged.reading([column.name for column in batch.columns])
+        conninfo = self._access.conninfo(self._doing)
+        return read_table(self._session(), conninfo, query, ways, self._doing)
 
     def _tasks(self) -> int:
         return self._order.max_concurrency or self._access.connect().max_connections

@@ -97,17 +97,9 @@ class PostgresDestination:
             raise DestinationRefused(
                 f"{self.name} has no table {target}", remedy="load it first, or check its name"
             )
-        selected = ", ".join(
-            f"{way.select} AS {quote_name(way.column.name)}" for way in existing.carriers
-        )
-        checks = "".join(
-            f", {way.check} AS {quote_name(way.check_name)}"
-            for way in existing.carriers
-            if way.check
-        )
-        query = f"SELECT {selected}{checks} FROM {quote_relation(existing.relation)}"
-        conninfo = self._access.conninfo(f"read {target}")
-        return read_table(self._spark(), conninfo, query, existing.carriers, f"read {target}")
+        query, ways = existing.reading()
+        doing = f"read {target}"
+        return read_table(self._spark(), self._access.conninfo(doing), query, ways, doing)
 
     @contextmanager
     def deliver(self, order: LoadOrder) -> Iterator[PostgresDelivery]:

@@ -226,7 +226,8 @@ class _Publisher:
             when=self._work.condition,
         )
         opened, closed = one(self._session, versions.statement())
-        self._counts.inserted += opened
+        # A change is one row that was updated, though it is two in the table.
+        self._counts.inserted += opened - closed
         self._counts.updated += closed
 
     def _delete(self, deletion: Deletion) -> int:

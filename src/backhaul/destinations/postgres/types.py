@@ -101,7 +101,11 @@ class Carried:
     def cast(self, alias: str) -> str:
         """The staged value as the target's type."""
         value = f"{alias}.{quote_name(self.name)}"
-        return value if self.direct else f"{value}::{self.target}"
+        if self.direct:
+            return value
+        # A type that we know nothing of (a domain, xid8) reads its own text; it may have no casts.
+        by_text = "::text" if spark_type(self.target) is None and self.staged != "text" else ""
+        return f"{value}{by_text}::{self.target}"
 
 
 def carried(column: Column, target: str | None = None) -> Carried:
