@@ -13,7 +13,7 @@ class Capabilities:
     """The table can be queried as it would be, before anybody else sees it (a branch)."""
 
     takes_files: bool
-    """Staged Parquet files can become part of the table without being rewritten."""
+    """Staged Parquet files can go into the table as they are, without passing through Spark's rows."""
 
     rolls_back: bool
     """An earlier load's table can be brought back."""

@@ -29,6 +29,11 @@ _BY_STATE: dict[str, tuple[type[BackhaulError], str]] = {
     "08": (DestinationUnavailable, _LATER),
     "22": (DestinationRefused, _VALUES),
     "23": (DestinationRefused, "a constraint of the table does not let these rows in; see its definition"),
+    "23505": (
+        DestinationRefused,
+        "a row with that key came from elsewhere meanwhile, or breaks another unique index of the "
+        "table: repeat the load, and look at the index if that does not help",
+    ),
     "25006": (DestinationRefused, "the server or the user is read-only: load into a primary"),
     "25P03": (DestinationUnavailable, _LATER),
     "25P04": (DestinationUnavailable, "raise the server's transaction_timeout for this user"),
