@@ -249,6 +249,9 @@ class Workshop:
         from backhaul.destinations.iceberg.config import session_conf
 
         conf = {**session_conf(), **config.conf}
+        for key, value in session_conf().items():
+            if value not in conf[key]:  # the user's own extensions, beside ours
+                conf[key] = f"{value},{conf[key]}"
         return config.model_copy(update={"conf": conf}), lake_jars(config.conf, notice=_tell)
 
     def _new_destination(self, name: str) -> Destination:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -18,6 +17,7 @@ from backhaul.extract.decide import Action, Decision
 from backhaul.extract.plan import TablePlan
 from backhaul.extract.progress import Observer, TableProgress, TableResult
 from backhaul.extract.selection import Selection
+from backhaul.extract.status import TableStatus
 from backhaul.findings import Finding
 from backhaul.postgres.partition import ChunkPlan, Range
 from backhaul.schema.model import Relation
@@ -89,26 +89,8 @@ def written(made: Console) -> str:
     return made.file.getvalue()
 
 
-@dataclass(frozen=True)
-class Status:
-    """`TableStatus` by the contract."""
-
-    table: str = "orders"
-    source: str = "shop"
-    last_export_at: datetime | None = None
-    kind: str | None = None
-    rows: int | None = None
-    files_staging: int = 0
-    files_processed: int = 0
-    waiting_since: datetime | None = None
-    watermark: str | None = None
-    unfinished_chunks: int = 0
-    total_chunks: int = 0
-    unfinished_since: datetime | None = None
-    last_error: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+def Status(table: str = "orders", **settings: Any) -> TableStatus:  # noqa: N802 - what it gives
+    return TableStatus(table, "shop", **settings)
 
 
 @dataclass
@@ -118,7 +100,7 @@ class FakeWorkshop:
     plans: Sequence[TablePlan] = ()
     results: Sequence[TableResult] = ()
     findings: Sequence[Finding] = ()
-    states: Sequence[Status] = ()
+    states: Sequence[TableStatus] = ()
     error: BaseException | None = None
     asked: list[Selection] = field(default_factory=list)
     during: Callable[[Observer], None] | None = None

@@ -27,6 +27,7 @@ from backhaul.errors import (
 from backhaul.extract.decide import Action
 from backhaul.extract.progress import Observer
 from backhaul.extract.selection import Selection
+from backhaul.extract.status import LoadStatus
 from backhaul.findings import Finding, Level, Place
 from tests.cli.making import FakeWorkshop, Status, failed, plan, progress, result
 
@@ -219,6 +220,10 @@ def test_status(workshop: FakeWorkshop, run: Run) -> None:
         Status(
             "orders", last_export_at=at, kind="backfill", rows=250_000, files_staging=4,
             waiting_since=at, watermark="2026-01-31T05:30:00+00:00",
+            loads=(
+                LoadStatus("lake", "a.orders", load_id=7, shows=at, cost=0.25, currency="USD"),
+                LoadStatus("warehouse", "a.orders", error="no rights"),
+            ),
         ),
         Status("new"),
         Status(
@@ -231,6 +236,8 @@ def test_status(workshop: FakeWorkshop, run: Run) -> None:
         "orders  2026-01-31 06:00:00  backfill    250,000        4          0\n"
         "    watermark 2026-01-31 05:30:00 UTC\n"
         "    in staging since 2026-01-31 06:00:00 UTC: nobody has loaded it yet\n"
+        "    lake a.orders: load 7, shows the source of 2026-01-31 06:00:00 UTC, 0.2500 USD\n"
+        "    warehouse a.orders: never loaded; the last try failed: no rights\n"
         "new     never                                           0          0\n"
         "half    2026-01-31 06:00:00  load by id        7        0         12\n"
         "    unfinished since 2026-01-31 06:00:00 UTC: 2 of 7 chunks left; `extract` resumes it\n"
