@@ -130,7 +130,7 @@ class FakeWorkshop:
     def preflight(self) -> list[Finding]:
         return list(self.findings)
 
-    def status(self, patterns: Sequence[str]) -> list[Status]:
+    def status(self, patterns: Sequence[str]) -> list[TableStatus]:
         return [one for one in self.states if not patterns or one.table in patterns]
 
     def as_module(self) -> ModuleType:
