@@ -31,8 +31,7 @@ _BY_STATE: dict[str, tuple[type[BackhaulError], str]] = {
     "23": (DestinationRefused, "a constraint of the table does not let these rows in; see its definition"),
     "23505": (
         DestinationRefused,
-        "a row with that key came from elsewhere meanwhile, or breaks another unique index of the "
-        "table: repeat the load, and look at the index if that does not help",
+        "another session wrote that key meanwhile, or the rows break a unique index: repeat the load once",
     ),
     "25006": (DestinationRefused, "the server or the user is read-only: load into a primary"),
     "25P03": (DestinationUnavailable, _LATER),
