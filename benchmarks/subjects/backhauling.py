@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from backhaul.extract.progress import Silence
 from backhaul.wiring import Selection, open_workshop
 from benchmarks.subjects.subject import Stopwatch, Task, parquet_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def write_project(task: Task) -> Path:
@@ -34,11 +38,22 @@ def write_project(task: Task) -> Path:
     return folder
 
 
-def main() -> None:
+def first_job(spark: SparkSession) -> None:
+    """What any Spark job needs once: its classes, and the Python processes of its tasks."""
+    spark.range(1).mapInArrow(_same, "id long").collect()
+
+
+def _same(batches: Iterable[Any]) -> Iterable[Any]:
+    yield from batches
+
+
+def main(prepare: Callable[[SparkSession], None] | None = None) -> None:
     task, watch = Task.given(), Stopwatch()
     folder = write_project(task)
     with open_workshop(folder) as workshop:
-        workshop.spark()
+        spark = workshop.spark()
+        if prepare is not None:
+            prepare(spark)
         watch.begin()
         began = time.monotonic()
         plans = workshop.plan(Selection())
