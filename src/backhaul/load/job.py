@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -139,7 +140,13 @@ def _read(
     column = TableSchema((Column("path", "string"),))
     listed = local_frame(spark, [(path,) for path in paths], column)
     spread = listed.repartition(len(paths))
-    return spread.mapInArrow(_fetch(store, schema.names), ddl(schema))
+    # mapInArrow finds columns by their bare names, and a name may hold dots and backticks.
+    bare = TableSchema(
+        tuple(replace(one, name=f"c{number}") for number, one in enumerate(schema.columns))
+    )
+    fetched = spread.mapInArrow(_fetch(store, schema.names), ddl(bare))
+    named = zip(bare.names, schema.names, strict=True)
+    return fetched.selectExpr(*(f"{one} AS {quoted(name)}" for one, name in named))
 
 
 def _hadoop_path(path: str) -> str:
@@ -151,12 +158,16 @@ def _fetch(
     store: Store, names: Sequence[str]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def fetch(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow
         import pyarrow.parquet as parquet
 
+        bare = [f"c{number}" for number in range(len(names))]
         for batch in batches:
             for path in batch.column(0).to_pylist():
                 file = parquet.ParquetFile(store.open(path))
-                yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=list(names))
+                for read in file.iter_batches(batch_size=_BATCH_ROWS):
+                    columns = [read.column(name) for name in names]
+                    yield pyarrow.RecordBatch.from_arrays(columns, names=bare)
 
     return fetch
 
