@@ -63,6 +63,9 @@ def run(
 def load(
     tables: Tables = None,
     to: To = None,
+    only_plan: Annotated[
+        bool, typer.Option("--plan", help="Print what would be loaded and its cost; do nothing.")
+    ] = False,
     folder: Folder = Path(),
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -74,6 +77,8 @@ def load(
 
     screen = Screen()
     with boundary(screen, debug=debug, as_json=as_json):
+        if only_plan:
+            _plan(screen, tuple(tables or ()), to, folder, as_json, verbose)
         from backhaul.cli.loadwatch import LoadWatch
         from backhaul.observe.log import watched
         from backhaul.wiring import open_workshop
@@ -84,6 +89,30 @@ def load(
         code = _run_code((), loaded)
         _tell(screen, (), loaded, code, as_json=as_json, quiet=quiet)
         raise typer.Exit(code)
+
+
+def _plan(
+    screen: Screen,
+    patterns: Sequence[str],
+    to: str | None,
+    folder: Path,
+    as_json: bool,
+    verbose: int,
+) -> None:
+    """Print the plans, and end the command."""
+    from backhaul.cli.loadwatch import plan_dict, plan_lines
+    from backhaul.cli.outcome import failure_code
+    from backhaul.observe.log import watched
+    from backhaul.wiring import open_workshop
+
+    with watched("load", folder, verbose), open_workshop(folder) as workshop:
+        planned = workshop.desk().plan(patterns, to=to)
+    if as_json:
+        screen.document({"loads": [plan_dict(plan, guess) for plan, guess in planned]})
+    for plan, guess in planned if not as_json else ():
+        for line in plan_lines(plan, guess):
+            screen.say(line)
+    raise typer.Exit(failure_code([plan.error for plan, _ in planned if plan.error]))
 
 
 def _run_code(brought: Sequence[TableResult], loaded: Sequence[LoadResult]) -> int:

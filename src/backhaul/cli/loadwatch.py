@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from backhaul.findings import Finding
     from backhaul.load.outcome import LoadResult
     from backhaul.load.plan import LoadPlan
+    from backhaul.observe.cost import Estimate, Usage
 
 _STYLES = {"complete": "green", "nothing": "dim", "failed": "bold red"}
 log = get_log(__name__)
@@ -25,6 +26,7 @@ class LoadWatch:
     def __init__(self, screen: Screen, *, quiet: bool = False, silent: bool = False) -> None:
         self.screen, self.quiet, self.silent = screen, quiet, silent
         self._status: Any = None
+        self._step = ""
 
     def __enter__(self) -> Self:
         if self.screen.out.is_terminal and not self.quiet and not self.silent:
@@ -46,8 +48,13 @@ class LoadWatch:
 
     def step(self, plan: LoadPlan, text: str) -> None:
         log.debug("load step", target=str(plan.target), step=text)
+        self._step = f"{plan.target}: {text}"
         if self._status is not None:
-            self._status.update(f"{plan.target}: {text}")
+            self._status.update(self._step)
+
+    def metered(self, plan: LoadPlan, usage: Usage) -> None:  # noqa: ARG002 - the step names it
+        if self._status is not None:
+            self._status.update(f"{self._step}; {meter_line(usage)}")
 
     def loaded(self, result: LoadResult) -> None:
         told = result.as_dict()
@@ -59,6 +66,19 @@ class LoadWatch:
         log.info("noticed", code=finding.code, subject=finding.subject, text=finding.message)
         if not self.silent:
             show_finding(self.screen.err if self.quiet else self.screen.out, finding)
+
+
+def meter_line(usage: Usage) -> str:
+    """`12 s, 20 task seconds, 34 MB read, 12 MB written, 3 MB shuffled`."""
+    parts = [duration(round(usage.seconds)), f"{usage.task_seconds:.0f} task seconds"]
+    for number, word in (
+        (usage.bytes_read, "read"),
+        (usage.bytes_written, "written"),
+        (usage.shuffle_bytes, "shuffled"),
+        (usage.spill_bytes, "spilled"),
+    ):
+        parts += [f"{size(number)} {word}"] if number else []
+    return ", ".join(parts)
 
 
 def show_load(screen: Screen, result: LoadResult, *, quiet: bool = False) -> None:
@@ -118,3 +138,38 @@ def load_summary(results: Sequence[LoadResult]) -> str:
     updated = sum(result.rows_updated for result in results)
     written = size(sum(result.bytes_written for result in results))
     return f"{', '.join(parts)}: {inserted:,} rows inserted, {updated:,} updated, {written} written"
+
+
+def plan_lines(plan: LoadPlan, guess: Estimate) -> list[str]:
+    """What a load would do, why, and what it would use at the most."""
+    head = f"{plan.entry.name} → {plan.load.to} {plan.target}"
+    if plan.error is not None:
+        return [f"{head}: cannot be loaded", f"    {plan.error.message}"]
+    if plan.mode is None:
+        return [f"{head}: nothing to do ({plan.reason})"]
+    work = f"{count(len(plan.files), 'file')}, {count(plan.rows, 'row')}, {size(plan.bytes)}"
+    use = (
+        f"{size(guess.bytes_read)} to read, {size(guess.bytes_written)} to write, "
+        f"{duration(round(guess.executor_seconds))} of an executor"
+    )
+    money = f", {guess.money:.4f} {guess.currency}" if guess.money else ""
+    return [f"{head}  {plan.reason}", f"    work    {work}", f"    at most {use}{money}"]
+
+
+def plan_dict(plan: LoadPlan, guess: Estimate) -> dict[str, Any]:
+    """The shape that `load --plan --json` prints."""
+    return {
+        "table": plan.entry.name,
+        "destination": plan.load.to,
+        "target": str(plan.target),
+        "mode": str(plan.mode) if plan.mode else None,
+        "reason": plan.reason,
+        "exports": [one.id for one in plan.exports],
+        "key_export": plan.keys.export.id if plan.keys else None,
+        "files": len(plan.files),
+        "rows": plan.rows,
+        "bytes": plan.bytes,
+        "estimate": guess.as_dict(),
+        "findings": [finding.as_dict() for finding in plan.findings],
+        "error": plan.error.message if plan.error else None,
+    }

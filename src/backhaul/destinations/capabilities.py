@@ -20,3 +20,6 @@ class Capabilities:
 
     needs_maintenance: bool
     """Small files and old snapshots pile up until somebody compacts and expires them."""
+
+    partitions: bool
+    """New tables are made as `partition_by` says; elsewhere it is passed over."""

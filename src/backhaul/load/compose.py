@@ -5,7 +5,7 @@ Everything that can be wrong with names, types and SQL is found here, before any
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from backhaul.destinations.base import (
     WriteMode,
 )
 from backhaul.errors import ColumnMissing
+from backhaul.findings import Finding, Level
 from backhaul.load.job import in_shape, schema_of, selected, staged_frame
 from backhaul.load.plan import LoadPlan
 from backhaul.load.registry import refuse
@@ -41,6 +42,7 @@ class Composed:
     order: LoadOrder
     evolution: Evolution
     staged: TableSchema
+    findings: tuple[Finding, ...] = ()
 
 
 def compose(
@@ -63,7 +65,24 @@ def compose(
     _check_names(plan, schema)
     order = _order(plan, schema, evolution, history, facts, now, limits)
     batch = None if frame is None else in_shape(frame, schema.columns)
-    return Composed(batch, order, evolution, staged)
+    return Composed(batch, order, evolution, staged, tuple(_drift(plan, facts, destination)))
+
+
+def _drift(plan: LoadPlan, facts: TableFacts | None, destination: Destination) -> Iterator[Finding]:
+    """An existing table keeps its partitions, whatever the manifest says by now."""
+    if not destination.capabilities.partitions:
+        return
+    wanted = [str(part).lower() for part in plan.load.partition_by]
+    there = [part.replace("`", "").lower() for part in facts.partitioned] if facts else wanted
+    if wanted and there != wanted:
+        yield Finding(
+            Level.WARNING,
+            "partitions-differ",
+            f"{plan.target} is partitioned by {', '.join(there) or 'nothing'}, and the manifest says "
+            f"{', '.join(wanted)}: only a new table is made so",
+            remedy="drop the table and run `backhaul run --full`, or say what it has",
+            subject=plan.entry.name,
+        )
 
 
 def _frame(
@@ -156,19 +175,37 @@ def _order(
 
 
 def position_of(plan: LoadPlan, load_id: int) -> Position:
-    """How far the table is after this load."""
-    newest = plan.exports[-1] if plan.exports else None
-    source = newest or (plan.keys.export if plan.keys else None)
+    """How far the table is after this load.
+
+    Keys alone, and windows of the past, bring no newer rows: the table stays where it was.
+    """
     exports = [one.id for one in plan.exports]
     if plan.keys:
         exports.append(plan.keys.export.id)
+    regular = [one for one in plan.exports if not one.past_window]
+    if not regular:
+        return _former(plan, load_id, tuple(exports))
+    newest = regular[-1]
     return Position(
         load_id=load_id,
         exports=tuple(exports),
-        lsn=source.snapshot_lsn if source else None,
-        snapshot=source.snapshot if source else None,
-        snapshot_at=source.snapshot_at if source else None,
-        watermark=newest.watermark_after if newest else None,
+        lsn=newest.snapshot_lsn,
+        snapshot=newest.snapshot,
+        snapshot_at=newest.snapshot_at,
+        watermark=newest.watermark_after or plan.former_watermark,
+    )
+
+
+def _former(plan: LoadPlan, load_id: int, exports: tuple[int, ...]) -> Position:
+    said = plan.last.position if plan.last else {}
+    at = said.get("snapshot-at")
+    return Position(
+        load_id=load_id,
+        exports=exports,
+        lsn=said.get("lsn"),
+        snapshot=said.get("snapshot"),
+        snapshot_at=datetime.fromisoformat(at) if at else None,
+        watermark=plan.former_watermark,
     )
 
 

@@ -9,6 +9,8 @@ from backhaul.destinations.base import Destination, Maintained, MaintainPolicy, 
 from backhaul.errors import ConfigError, LeaseHeld
 from backhaul.load.loader import Loader, lease_name
 from backhaul.load.outcome import LoadObserver, LoadResult
+from backhaul.load.plan import LoadPlan
+from backhaul.observe.cost import Estimate
 from backhaul.project.load import LoadEntry
 from backhaul.project.manifest import TableEntry
 from backhaul.state.database import State
@@ -38,6 +40,12 @@ class LoadDesk:
         """Load what is staged, but not the tables `without`: their export has just failed."""
         entries = [entry for entry in self.entries(patterns) if entry.name not in without]
         return self.loader.load(entries, observer, to)
+
+    def plan(
+        self, patterns: Sequence[str], *, to: str | None = None
+    ) -> list[tuple[LoadPlan, Estimate]]:
+        """What load() would do now; nothing is touched."""
+        return self.loader.plan(self.entries(patterns), to)
 
     def history(
         self, patterns: Sequence[str], *, to: str | None = None, limit: int = 50

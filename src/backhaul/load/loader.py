@@ -17,14 +17,16 @@ from backhaul.failpoint import failpoint
 from backhaul.findings import Finding, Level
 from backhaul.load import outcome
 from backhaul.load.gather import Gatherer
-from backhaul.load.one import OneLoad, interrupted
+from backhaul.load.one import OneLoad, expected, interrupted
 from backhaul.load.order import in_order
 from backhaul.load.outcome import LoadObserver, LoadResult
 from backhaul.load.plan import LoadPlan, plan_load
 from backhaul.load.settle import Mover
 from backhaul.load.trouble import as_error
+from backhaul.observe.cost import Estimate
 from backhaul.project.load import LoadEntry, LoadLimits, Prices
 from backhaul.project.manifest import TableEntry
+from backhaul.spark.meter import cores_of
 from backhaul.state.database import State
 from backhaul.state.lease import TableLease
 from backhaul.state.load_records import LoadOutcome, LoadRow
@@ -65,10 +67,17 @@ class Loader:
                 results.append(result)
         return results
 
-    def plan(self, entry: TableEntry, load: LoadEntry) -> LoadPlan:
-        """What a load would do now; nothing is touched."""
+    def plan(
+        self, entries: Sequence[TableEntry], to: str | None = None
+    ) -> list[tuple[LoadPlan, Estimate]]:
+        """What loads would do now, in their order, and what each is expected to use at the most."""
+        jobs = [(entry, load) for entry in entries for load in entry.loads if to in (None, load.to)]
+        return [self._planned(entry, load) for entry, load in in_order(jobs)]
+
+    def _planned(self, entry: TableEntry, load: LoadEntry) -> tuple[LoadPlan, Estimate]:
         there = self.destination(load.to).facts(Target(load.namespace, load.name))
-        return plan_load(Gatherer(self.state, self.store).facts(entry, load, there))
+        plan = plan_load(Gatherer(self.state, self.store).facts(entry, load, there))
+        return plan, expected(plan, there, self.prices, cores_of(self.spark()))
 
     def _leased(
         self, entry: TableEntry, load: LoadEntry, lease: TableLease, observer: LoadObserver

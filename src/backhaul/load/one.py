@@ -88,15 +88,22 @@ class OneLoad:
             self.clock.now(),
             self.limits,
         )
+        for finding in composed.findings:
+            self.observer.noticed(finding)
         inspection = self._inspection(composed)
-        expected = self._estimate()
+        guess = expected(self.plan, self.facts, self.prices, cores_of(self.spark))
         watch = self._budget_watch()
-        watch.see(expected.usage)
+        watch.see(guess.usage)
         watch.check()
-        self.row = self.state.loads.begin(self._new(expected))
+        self.row = self.state.loads.begin(self._new(guess))
         order = self._ordered(composed.order, self.row)
         failpoint("load.begun")
-        meter = Meter(self.spark, f"backhaul-load-{self.row.load_id}", watch=watch)
+        meter = Meter(
+            self.spark,
+            f"backhaul-load-{self.row.load_id}",
+            on_usage=lambda usage: self.observer.metered(self.plan, usage),
+            watch=watch,
+        )
         with meter, self.destination.deliver(order) as delivery:
             meter.know(bytes_read=self.plan.bytes)
             self._deliver(delivery, order, composed, inspection)
@@ -106,18 +113,6 @@ class OneLoad:
         row = self._record(published, composed, inspection, meter.usage())
         failpoint("load.recorded")
         return self._result(row)
-
-    def _estimate(self) -> Estimate:
-        plan, facts = self.plan, self.facts
-        return estimate(
-            plan.bytes,
-            plan.rows,
-            str(plan.mode),
-            (facts.bytes or 0) if facts else 0,
-            plan.load.select is not None,
-            self.prices,
-            cores=cores_of(self.spark),
-        )
 
     def _budget_watch(self) -> BudgetWatch:
         return BudgetWatch(
@@ -198,7 +193,7 @@ class OneLoad:
             results=self.results,
         )
 
-    def _new(self, expected: Estimate) -> NewLoad:
+    def _new(self, guess: Estimate) -> NewLoad:
         plan = self.plan
         keys = plan.keys
         position = position_of(plan, 0)
@@ -215,9 +210,9 @@ class OneLoad:
             files=[_as_staged(file) for file in files],
             superseded=plan.passed_over,
             last_loaded_timestamp=plan.shows_until,
-            watermark=position.watermark or plan.former_watermark,
+            watermark=position.watermark,
             snapshot_lsn=position.lsn,
-            estimate=expected.as_dict(),
+            estimate=guess.as_dict(),
         )
 
     def _ordered(self, order: LoadOrder, row: LoadRow) -> LoadOrder:
@@ -298,6 +293,19 @@ class OneLoad:
 
     def _seconds(self) -> float:
         return time.monotonic() - self.began
+
+
+def expected(plan: LoadPlan, facts: TableFacts | None, prices: Prices, cores: int) -> Estimate:
+    """What the load will use at the most."""
+    return estimate(
+        plan.bytes,
+        plan.rows,
+        str(plan.mode),
+        (facts.bytes or 0) if facts else 0,
+        plan.load.select is not None,
+        prices,
+        cores=cores,
+    )
 
 
 def _as_staged(file: LoadFile) -> LoadFile:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from backhaul.errors import BackhaulError
 from backhaul.findings import Finding
 from backhaul.load.plan import LoadPlan
+from backhaul.observe.cost import Usage
 from backhaul.quality.checks import CheckResult
 
 
@@ -72,6 +73,9 @@ class LoadObserver(Protocol):
     def step(self, plan: LoadPlan, text: str) -> None:
         """What is being done now, in a few words."""
 
+    def metered(self, plan: LoadPlan, usage: Usage) -> None:
+        """What it has used so far; from another thread, a few times a second."""
+
     def loaded(self, result: LoadResult) -> None:
         """A load ended, in whichever way."""
 
@@ -85,6 +89,8 @@ class LoadSilence:
     def loading(self, plan: LoadPlan) -> None: ...
 
     def step(self, plan: LoadPlan, text: str) -> None: ...
+
+    def metered(self, plan: LoadPlan, usage: Usage) -> None: ...
 
     def loaded(self, result: LoadResult) -> None: ...
 

@@ -29,6 +29,7 @@ def profile_key(check: Check) -> str:
 
 def compare_distribution(check: Check, now: Profile, past: Sequence[Profile]) -> tuple[bool, str]:
     """Whether it passes, and what to say. `past` is newest first."""
+    # Without a number of its own the check looks at all that it is given: `quality.history` loads.
     known = [one for one in past if one.get("rows")][: check.params["history"]]
     least = max(check.params["min_history"], 2 if check.params["sigma"] is not None else 1)
     if len(known) < least:

@@ -10,7 +10,7 @@ row_count        min, max, equals (min: 1)                  `row_count` alone
 freshness        column, max_age
 null_ratio       column, max
 referential      column(s), to, key (the same columns)
-distribution     column, metrics (those of its type), max_change (0.3) or sigma, min_history (3), history (10)
+distribution     column, metrics (those of its type), max_change (0.3) or sigma, min_history (3), history
 statistic        column, of, quantile, min, max, strict (false)
 schema           columns, strict (false), ordered (false)
 sql              query or condition                         its text
@@ -154,7 +154,7 @@ def _distribution(given: Given) -> Parts:
         "max_change": change,
         "sigma": sigma,
         "min_history": 3 if least is None else least,
-        "history": max(10 if most is None else most, 3 if least is None else least),
+        "history": most if most is None else max(most, 3 if least is None else least),
     }
 
 

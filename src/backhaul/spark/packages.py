@@ -78,9 +78,7 @@ def _quiet(_: str) -> None:
     pass
 
 
-def lake_jars(
-    settings: Mapping[str, str] | None = None, *, notice: Notice = _quiet
-) -> list[Path]:
+def lake_jars(settings: Mapping[str, str] | None = None, *, notice: Notice = _quiet) -> list[Path]:
     """Iceberg's runtime for Spark 4.1, and the driver of its catalog; for sessions with a lake."""
     packages = (
         Package(ICEBERG_COORDINATES, ICEBERG_SHA256),

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CAPABILITIES = Capabilities(
-    audits_target=True, takes_files=True, rolls_back=True, needs_maintenance=True
+    audits_target=True,
+    takes_files=True,
+    rolls_back=True,
+    needs_maintenance=True,
+    partitions=True,
 )
 
 

@@ -45,7 +45,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CAPABILITIES = Capabilities(
-    audits_target=False, takes_files=True, rolls_back=False, needs_maintenance=False
+    audits_target=False,
+    takes_files=True,
+    rolls_back=False,
+    needs_maintenance=False,
+    partitions=False,
 )
 
 
