@@ -21,6 +21,7 @@ MODULES = {
     "jdbc": "jdbc",
     "dlt": "dlt_connectorx",
     "loading": "loading",
+    "jdbc_merge": "jdbc_merge",
 }
 LABELS = {
     "copy": "COPY BINARY, thrown away",

@@ -86,7 +86,7 @@ def main() -> None:
         for name in ENTRIES:
             phases |= _bring(workshop, name, f"{name}")
         for share in (0.001, 0.01, 0.1):
-            _change(task, share)
+            change(task, share)
             phases |= _bring(workshop, "split", f"split_{share}")
         watch.end(rows=task.rows, bytes=0, phases=phases)
 
@@ -107,7 +107,7 @@ def _bring(workshop: Workshop, name: str, phase: str) -> dict[str, float]:
     }
 
 
-def _change(task: Task, share: float) -> None:
+def change(task: Task, share: float) -> None:
     """So many rows change, spread over the whole table."""
     step = round(1 / share)
     with psycopg.connect(task.url, autocommit=True) as connection:
