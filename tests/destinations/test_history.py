@@ -70,6 +70,23 @@ def test_a_repeat_and_an_older_row_change_nothing(place: Place, namespace: str) 
     assert versions(load) == before
 
 
+def test_a_full_copy_puts_the_current_version_right(place: Place, namespace: str) -> None:
+    """As after a new column: the row has not changed, and its version lacks a value."""
+    load = dimension(place, namespace)
+    load.merge((1, "Rome", at(1)), (2, "Oslo", at(1)), (3, "Lima", at(1)))
+    load.merge((1, "Bern", at(5)))
+    whole = dimension(place, namespace, whole=True)
+    done = whole.merge((1, "Basel", at(5)), (2, "Oslo", at(1)), (3, "Cali", at(9)))
+    assert versions(whole) == [
+        (1, "Rome", at(1), at(5), False),
+        (1, "Basel", at(5), None, True),
+        (2, "Oslo", at(1), None, True),
+        (3, "Lima", at(1), at(9), False),
+        (3, "Cali", at(9), None, True),
+    ]
+    assert (done.rows_inserted, done.rows_updated) == (0, 2)
+
+
 def test_without_a_column_the_batch_s_instant_opens_versions(place: Place, namespace: str) -> None:
     load = dimension(place, namespace, history=History())
     load.run(load.order(WriteMode.MERGE), [(1, "Rome", None)], instant=at(10))

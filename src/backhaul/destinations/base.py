@@ -101,7 +101,9 @@ class LoadOrder:
     `schema` is the table's after this load, without what `history` and soft deletes add. `added` are
     columns of it that the existing table lacks, `widened` those whose type there is narrower. `update`
     are the columns that a match updates (all but `merge_on`, unless the user named some), and
-    `update_when` the user's condition in Spark SQL over `t` (target) and `s` (source).
+    `update_when` the user's condition in Spark SQL over `t` (target) and `s` (source). `whole`: the
+    batch holds a full copy, so what it says of a version that is there (a column that is new) is
+    put right in that version.
     """
 
     load_id: int
@@ -120,6 +122,7 @@ class LoadOrder:
     partition_by: tuple[Transform, ...] = ()
     cluster_by: tuple[str, ...] = ()
     history: History | None = None
+    whole: bool = False
     deletes: DeleteMode = "ignore"
     max_delete_share: float = 0.5
     batch_rows: int | None = None

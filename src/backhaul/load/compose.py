@@ -167,6 +167,7 @@ def _order(
         partition_by=load.partition_by,
         cluster_by=load.cluster_by,
         history=_existing_column(history, schema),
+        whole=any(one.kind == "backfill" for one in plan.exports),
         deletes=load.deletes,
         max_delete_share=load.max_delete_share,
         batch_rows=limits.batch_rows,

@@ -154,9 +154,13 @@ class IcebergDelivery:
         reach = find_reach(self.statements, self.order, name)
         if self.order.history:
             step = "history"
-            text = Versions(
+            versions = Versions(
                 self.order, self.order.history, self._branch, name, self.columns, reach, instant
-            ).merge()
+            )
+            if self.order.whole and self.order.history.changed_at:
+                summary = summary_of(self.order.position, "correct", instant)
+                self.statements.run(versions.correction(), summary)
+            text = versions.merge()
         else:
             step = "merge"
             text = merge.merge(self.order, self._branch, name, self.columns, reach)

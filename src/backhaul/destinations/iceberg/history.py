@@ -68,6 +68,27 @@ class Versions:
             ]
         )
 
+    def correction(self) -> str:
+        """Of a full copy: the current version as the source has it, a column that is new included."""
+        h, names = self.history, updates(self.order)
+        opens = _opens(h, "s.", self.at)
+        on = [
+            f"t.{quote_name(h.is_current)}",
+            *same_keys(self.order.merge_on, "t", "s"),
+            f"t.{quote_name(h.valid_from)} = {opens}",
+            *self.reach.conditions("t"),
+        ]
+        differs = " OR ".join(f"NOT (t.{quote_name(n)} <=> s.{quote_name(n)})" for n in names)
+        changes = ", ".join(f"t.{quote_name(n)} = s.{quote_name(n)}" for n in names)
+        return "\n".join(
+            [
+                f"MERGE INTO {self.branch} AS t",
+                f"USING ({source(self.order, self.staging)}) AS s",
+                f"ON {' AND '.join(on)}",
+                f"WHEN MATCHED AND ({differs}) THEN UPDATE SET {changes}",
+            ]
+        )
+
     def _pairs(self) -> str:
         """Rows that open a version, twice where there is a current one to be closed."""
         return (

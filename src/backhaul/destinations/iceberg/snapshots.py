@@ -137,7 +137,7 @@ def _counts(snapshot: Snapshot) -> tuple[int, int, int]:
     inserted = snapshot.number("spark.merge-into.num-target-rows-inserted")
     updated = snapshot.number("spark.merge-into.num-target-rows-updated")
     deleted = snapshot.number("spark.merge-into.num-target-rows-deleted")
-    if step == "merge":
+    if step in ("merge", "correct"):
         return inserted, updated, deleted
     if step == "history":
         # Each closed version has a new one that follows it: together they are one updated row.

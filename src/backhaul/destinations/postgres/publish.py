@@ -212,6 +212,12 @@ class _Publisher:
         key = self._order.merge_on
         return run(self._session, sql.update_rows(self._table, batch.source, key, values, where))
 
+    def _correct(self, batch: Batch, versions: Versions) -> int:
+        """Of a full copy: the current version as the source has it, a column that is new included."""
+        values = {name: f"s.{quote_name(name)}" for name in updated_columns(self._order)}
+        key, where = self._order.merge_on, versions.is_same_version()
+        return run(self._session, sql.update_rows(self._table, batch.source, key, values, where))
+
     def _version(self, batch: Batch) -> None:
         assert self._order.history is not None
         types = {column.name: column.target for column in batch.columns}
@@ -225,6 +231,8 @@ class _Publisher:
             at=batch.instant,
             when=self._work.condition,
         )
+        if self._order.whole and self._order.history.changed_at:
+            self._counts.updated += self._correct(batch, versions)
         opened, closed = one(self._session, versions.statement())
         # A change is one row that was updated, though it is two in the table.
         self._counts.inserted += opened - closed

@@ -67,6 +67,12 @@ WITH opening AS MATERIALIZED ({self._opening()}), closed AS (
 )
 SELECT (SELECT count(*) FROM opened), (SELECT count(*) FROM closed)"""
 
+    def is_same_version(self) -> str:
+        """True where a row of `s` is the current version of `t`, and differs from it."""
+        h, begins = self.history, opens(self.history, self.at)
+        same = f"t.{quote_name(h.is_current)} AND t.{quote_name(h.valid_from)} = {begins}"
+        return f"{same} AND {self._changed()}"
+
     def _opening(self) -> str:
         h, begins = self.history, opens(self.history, self.at)
         valid_to, current = f"t.{quote_name(h.valid_to)}", f"t.{quote_name(h.is_current)}"
