@@ -91,6 +91,29 @@ def test_a_merge_reads_only_where_the_batch_can_be() -> None:
     )
 
 
+def test_a_small_batch_is_sent_to_the_target() -> None:
+    statements = merge.in_two(order(update=("a`b",)), "B", "S", SCHEMA.columns, reach.Reach())
+    rows = "SELECT /*+ BROADCAST(b) */ `id`, `at`, `a``b` FROM S AS b"
+    assert statements == [
+        (
+            "merge",
+            (
+                f"MERGE INTO B AS t\nUSING ({rows}) AS s\nON t.`id` = s.`id` AND t.`at` = s.`at`\n"
+                "WHEN MATCHED THEN UPDATE SET t.`a``b` = s.`a``b`"
+            ),
+        ),
+        (
+            "insert",
+            (
+                "INSERT INTO B (`id`, `at`, `a``b`)\nSELECT s.`id`, s.`at`, s.`a``b` FROM S AS s\n"
+                "LEFT ANTI JOIN (SELECT /*+ BROADCAST(k) */ t.`id`, t.`at` FROM B AS t LEFT SEMI JOIN "
+                f"({rows}) AS k ON t.`id` = k.`id` AND t.`at` = k.`at`) AS m "
+                "ON m.`id` = s.`id` AND m.`at` = s.`at`"
+            ),
+        ),
+    ]
+
+
 def test_a_returned_row_is_undeleted_whatever_the_condition_says() -> None:
     said = merge.merge(
         order(deletes="soft", update=("a`b",), update_when="x OR y"), "B", "S", (), reach.Reach()

@@ -29,6 +29,7 @@ from backhaul.destinations.iceberg.client import Lake, Statements
 from backhaul.destinations.iceberg.history import Versions, first_version
 from backhaul.destinations.iceberg.look import describe, find_reach, read_snapshots
 from backhaul.destinations.iceberg.prepare import TableMaker, abandon, branch_of, staging_of
+from backhaul.destinations.iceberg.reach import Reach
 from backhaul.destinations.iceberg.snapshots import Snapshots, published, rows_of, summary_of
 from backhaul.destinations.iceberg.takeover import take_over
 from backhaul.errors import (
@@ -42,6 +43,10 @@ from backhaul.schema.model import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+# A batch that each task may have a copy of; wide rows make some 50 MB of it.
+BROADCAST_ROWS = 100_000
 
 
 @dataclass
@@ -152,21 +157,26 @@ class IcebergDelivery:
         staging, instant = self._staged
         name = sql.table(self._catalog, staging)
         reach = find_reach(self.statements, self.order, name)
-        if self.order.history:
-            step = "history"
-            versions = Versions(
-                self.order, self.order.history, self._branch, name, self.columns, reach, instant
-            )
-            if self.order.whole and self.order.history.changed_at:
-                summary = summary_of(self.order.position, "correct", instant)
-                self.statements.run(versions.correction(), summary)
-            text = versions.merge()
-        else:
-            step = "merge"
-            text = merge.merge(self.order, self._branch, name, self.columns, reach)
-        self.statements.run(text, summary_of(self.order.position, step, instant))
+        for step, text in self._steps(staging, name, reach, instant):
+            self.statements.run(text, summary_of(self.order.position, step, instant))
         # The checks may still read the batch: its table goes when the load ends.
         self._staged, self._done_with = None, staging
+
+    def _steps(
+        self, staging: Target, name: str, reach: Reach, instant: datetime
+    ) -> list[tuple[str, str]]:
+        """The statements that bring the batch into the branch, and what each is."""
+        order, history = self.order, self.order.history
+        if history is None:
+            rows = rows_of(read_snapshots(self.statements, staging).head("main"))
+            if rows <= BROADCAST_ROWS:
+                return merge.in_two(order, self._branch, name, self.columns, reach)
+            return [("merge", merge.merge(order, self._branch, name, self.columns, reach))]
+        versions = Versions(order, history, self._branch, name, self.columns, reach, instant)
+        steps = [("history", versions.merge())]
+        if order.whole and history.changed_at:
+            steps.insert(0, ("correct", versions.correction()))
+        return steps
 
     def delete_missing(self, keys: DataFrame, columns: Sequence[str], instant: datetime) -> None:
         if self.order.deletes == "ignore":

@@ -32,6 +32,39 @@ def merge(
     )
 
 
+def in_two(
+    order: LoadOrder, branch: str, staging: str, columns: Sequence[Column], reach: Reach
+) -> list[tuple[str, str]]:
+    """The same by two statements with their steps, for a batch that every task can hold.
+
+    A MERGE that inserts joins outwards from the batch, and Spark then shuffles the target's keys.
+    Without the inserts the batch is sent to the target's tasks, and so are, for the inserts, the keys
+    that were found: the target is scanned twice and never moved, and the cost follows the batch.
+    """
+    where = reach.conditions("t")
+    rows = f"SELECT /*+ BROADCAST(b) */ {quote_names(order.schema.names)} FROM {staging} AS b"
+    matched = _matched(order)
+    statements = []
+    if matched:
+        on = " AND ".join([*same_keys(order.merge_on, "t", "s"), *where])
+        text = f"MERGE INTO {branch} AS t\nUSING ({rows}) AS s\nON {on}\n{matched[0]}"
+        statements.append(("merge", text))
+    keys = quote_names(order.merge_on, "t.")
+    same = " AND ".join(same_keys(order.merge_on, "t", "k"))
+    found = (
+        f"SELECT /*+ BROADCAST(k) */ {keys} FROM {branch} AS t LEFT SEMI JOIN ({rows}) AS k "
+        f"ON {same}{' WHERE ' + ' AND '.join(where) if where else ''}"
+    )
+    unknown = " AND ".join(same_keys(order.merge_on, "m", "s"))
+    text = (
+        f"INSERT INTO {branch} ({quote_names(c.name for c in columns)})\n"
+        f"SELECT {', '.join(new_value(order, column) for column in columns)} FROM {staging} AS s\n"
+        f"LEFT ANTI JOIN ({found}) AS m ON {unknown}"
+    )
+    statements.append(("insert", text))
+    return statements
+
+
 def source(order: LoadOrder, staging: str) -> str:
     return f"SELECT {quote_names(order.schema.names)} FROM {staging}"
 
