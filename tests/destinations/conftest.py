@@ -45,7 +45,16 @@ class _Places(dict[str, Place]):
         return self[name]
 
 
-@pytest.fixture(params=sorted(PLACES))
+# The oldest PostgreSQL has tests of its own in every run (postgres/); the whole suite with --all.
+_WITH_ALL = ("postgres14",)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[pytest.mark.all] if name in _WITH_ALL else [])
+        for name in sorted(PLACES)
+    ]
+)
 def place(request: pytest.FixtureRequest, places: dict[str, Place]) -> Place:
     """Each destination in turn."""
     return places[request.param]

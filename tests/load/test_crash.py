@@ -92,6 +92,7 @@ def test_a_killed_load_is_repeated_exactly_once(
         assert sorted(seen(project, workshop, to)) == expected
 
 
+@pytest.mark.all
 def test_every_failpoint_leaves_nothing_in_the_way(project: LoadProject, to: str) -> None:
     """Killed at one place after the other, and only then let through."""
     project.manifest(MANIFEST.format(to=to))
