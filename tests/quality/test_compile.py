@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from backhaul.quality.compile import Compiled, compile_checks
-from backhaul.quality.literal import plain_type, quote_name, quote_text, typed
+from backhaul.quality.literal import plain_type, typed
 from backhaul.quality.parse import parse_checks
 from backhaul.schema.model import Column, TableSchema
+from backhaul.spark.sql import quote_literal, quote_name
 
 SCHEMA = TableSchema(
     (
@@ -182,7 +183,7 @@ def test_types_by_any_of_their_names(spelled: str, plain: str) -> None:
 
 def test_names_and_texts_cannot_break_out() -> None:
     assert quote_name("a`; DROP TABLE x") == "`a``; DROP TABLE x`"
-    assert quote_text("\\'; --") == "'\\\\\\'; --'"
+    assert quote_literal("\\'; --") == "'\\\\\\'; --'"
     assert typed(1e40, "double") == "1e+40D"
     assert typed("1_000", "int") == "1000"
     with pytest.raises(ValueError, match="no number"):

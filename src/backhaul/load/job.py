@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from backhaul.errors import BackhaulError, QueryInvalid
 from backhaul.load.batch import ORDER, aligned, ddl, fitted, newest
 from backhaul.load.plan import FileGroup, LoadPlan
-from backhaul.load.select import STAGED, looked_up, quoted, rewritten
+from backhaul.load.select import STAGED, looked_up, rewritten
 from backhaul.postgres.arrow import arrow_type
 from backhaul.schema.model import Column, TableSchema
+from backhaul.spark.sql import quote_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +92,7 @@ def schema_of(frame: DataFrame) -> TableSchema:
 
 
 def empty_frame(spark: SparkSession, schema: TableSchema) -> DataFrame:
-    nothing = [f"CAST(NULL AS {one.type}) AS {quoted(one.name)}" for one in schema.columns]
+    nothing = [f"CAST(NULL AS {one.type}) AS {quote_name(one.name)}" for one in schema.columns]
     return spark.sql(f"SELECT {', '.join(nothing)} WHERE false")
 
 
@@ -146,7 +147,7 @@ def _read(
     )
     fetched = spread.mapInArrow(_fetch(store, schema.names), ddl(bare))
     named = zip(bare.names, schema.names, strict=True)
-    return fetched.selectExpr(*(f"{one} AS {quoted(name)}" for one, name in named))
+    return fetched.selectExpr(*(f"{one} AS {quote_name(name)}" for one, name in named))
 
 
 def _hadoop_path(path: str) -> str:

@@ -15,6 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from backhaul.destinations.base import Target
 from backhaul.errors import QueryInvalid
+from backhaul.spark.sql import quote_name
 
 STAGED = "staged"
 
@@ -59,13 +60,8 @@ def rewritten(sql: str, views: Mapping[tuple[str, ...], str]) -> str:
     for one in reversed(references(sql)):
         view = views.get(one.parts[-2:]) or views.get(one.parts)
         if view is not None:
-            text = f"{text[: one.begin]}{quoted(view)}{text[one.end :]}"
+            text = f"{text[: one.begin]}{quote_name(view)}{text[one.end :]}"
     return text
-
-
-def quoted(name: str) -> str:
-    """An identifier as Spark reads it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _reference(table: exp.Table) -> Reference | None:

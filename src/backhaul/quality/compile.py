@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from backhaul.quality.checks import Check, Problem
-from backhaul.quality.literal import quote_name
 from backhaul.quality.measures import Footer, Wanted, counted, measures
 from backhaul.quality.predicates import Unfit, bad_row, count_where, enclosed
 from backhaul.schema.model import TableSchema
+from backhaul.spark.sql import quote_name
 
 PLACES = ("seen", "kept", "later", "target")
 _TARGET = re.compile(r"\btarget\b", re.IGNORECASE)

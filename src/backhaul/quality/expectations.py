@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from backhaul.findings import Level
-from backhaul.quality.literal import quote_name, quote_text
+from backhaul.spark.sql import quote_literal, quote_name
 
 Item = dict[str, Any]
 Kwargs = Mapping[str, Any]
@@ -83,7 +83,7 @@ def _regex(kwargs: Kwargs) -> list[Item]:
 
 
 def _not_regex(kwargs: Kwargs) -> list[Item]:
-    pattern = quote_text(str(_given(kwargs, "regex")))
+    pattern = quote_literal(str(_given(kwargs, "regex")))
     return _condition(f"NOT ({_name(kwargs)} RLIKE {pattern})")
 
 
@@ -212,7 +212,7 @@ def _literal(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(value) if isinstance(value, int | float) else quote_text(str(value))
+    return repr(value) if isinstance(value, int | float) else quote_literal(str(value))
 
 
 EXPECTATIONS: dict[str, Callable[[Kwargs], list[Item]]] = {

@@ -10,7 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from backhaul.quality.compile import Rule, Unique, any_of, quarantined
-from backhaul.quality.literal import quote_name, quote_text
+from backhaul.spark.sql import quote_literal, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,7 +54,9 @@ def kept_rows(flagged: DataFrame, rules: Sequence[Rule]) -> DataFrame:
 
 def rejected_rows(flagged: DataFrame, rules: Sequence[Rule], names: Sequence[str]) -> DataFrame:
     """The rows to be set aside, each with the names of the checks that it does not pass."""
-    cases = [f"CASE WHEN {rule.predicate} THEN {quote_text(rule.check.name)} END" for rule in rules]
+    cases = [
+        f"CASE WHEN {rule.predicate} THEN {quote_literal(rule.check.name)} END" for rule in rules
+    ]
     reasons = f"array_compact(array({', '.join(cases)})) AS {REASONS}"
     chosen = [quote_name(name) for name in names]
     return flagged.where(quarantined(rules)).selectExpr(*chosen, reasons)

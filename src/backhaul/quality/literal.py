@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from backhaul.quality.settings import to_number
+from backhaul.spark.sql import quote_literal
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
@@ -26,15 +27,6 @@ _ALIASES = {
     "timestamp_ltz": "timestamp",
     "timestampntz": "timestamp_ntz",
 }
-
-
-def quote_name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def quote_text(text: str) -> str:
-    """A string literal; Spark reads a backslash in it as an escape."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def plain_type(type_: str) -> str:
@@ -61,14 +53,14 @@ def is_orderable(type_: str) -> bool:
 def typed(value: Any, type_: str) -> str:
     """The value as a literal of a column's type; ValueError where it is none."""
     if type_ == "string":
-        return quote_text(_text(value))
+        return quote_literal(_text(value))
     if type_ == "boolean":
         return _boolean(value)
     if is_numeric(type_):
         return _number(value)
     if type_ in TIMES:
         read = to_moment(value, type_)
-        return f"CAST({quote_text(_moment_text(read, type_))} AS {type_})"
+        return f"CAST({quote_literal(_moment_text(read, type_))} AS {type_})"
     raise ValueError(f"values of type {type_} cannot be compared")
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from backhaul.quality.checks import Check
-from backhaul.quality.literal import FLOATS, TIMES, is_numeric, is_orderable, measured, quote_name
+from backhaul.quality.literal import FLOATS, TIMES, is_numeric, is_orderable, measured
 from backhaul.quality.predicates import Unfit, count_where, enclosed, type_of
 from backhaul.schema.model import TableSchema
+from backhaul.spark.sql import quote_name
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _ACCURACY = 10_000

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from backhaul.quality.checks import Check
-from backhaul.quality.literal import FLOATS, is_orderable, quote_name, quote_text, typed
+from backhaul.quality.literal import FLOATS, is_orderable, typed
 from backhaul.schema.model import TableSchema
+from backhaul.spark.sql import quote_literal, quote_name
 
 
 class Unfit(ValueError):
@@ -89,7 +90,7 @@ def _regex(check: Check, schema: TableSchema, _flag: str) -> str:
     if type_of(schema, name) != "string":
         message = f"`{name}` is of type {type_of(schema, name)}, and a pattern is for text"
         raise Unfit(message, "name a column of type string, or use `between`", "column")
-    return f"NOT ({quote_name(name)} RLIKE {quote_text(check.params['pattern'])})"
+    return f"NOT ({quote_name(name)} RLIKE {quote_literal(check.params['pattern'])})"
 
 
 def _referential(check: Check, _schema: TableSchema, flag: str) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from backhaul.quality.checks import Check, Problem
 from backhaul.quality.compile import PLACES, Compiled
 from backhaul.quality.frames import Read, with_flags
-from backhaul.quality.literal import is_numeric, quote_name, quote_text
+from backhaul.quality.literal import is_numeric
 from backhaul.quality.predicates import count_where, enclosed, type_of
 from backhaul.quality.queries import named, one_query
 from backhaul.schema.model import TableSchema
+from backhaul.spark.sql import quote_literal, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,7 +100,7 @@ class Preparation:
 
     def _pattern(self, index: int, check: Check) -> Iterator[Problem]:
         """A pattern is only compiled when it is used; on a single constant that costs no job."""
-        tried = f"'' RLIKE {quote_text(check.params['pattern'])}"
+        tried = f"'' RLIKE {quote_literal(check.params['pattern'])}"
         said = self._attempt(lambda: self._spark.sql("VALUES (1)").selectExpr(tried).collect())
         if said:
             remedy = "write a Java regular expression"

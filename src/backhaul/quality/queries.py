@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backhaul.quality.checks import Check
-from backhaul.quality.literal import quote_name
+from backhaul.spark.sql import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,6 +11,7 @@ from backhaul.destinations.iceberg.look import read_snapshots
 from backhaul.destinations.iceberg.prepare import TableMaker, evolve
 from backhaul.destinations.iceberg.shape import stored_columns
 from backhaul.schema.model import Column
+from backhaul.spark.sql import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +32,7 @@ def set_aside(
     name = sql.table(statements.catalog, target)
     if statements.exists(target):
         columns = evolve(statements, target, columns)
-        statements.run(f"DELETE FROM {name} WHERE {sql.quote_name(LOAD_ID)} = {load_id}")
+        statements.run(f"DELETE FROM {name} WHERE {quote_name(LOAD_ID)} = {load_id}")
     else:
         columns = stored_columns(target, columns)
         maker.create(statements, target, columns)

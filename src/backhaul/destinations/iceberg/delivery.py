@@ -40,6 +40,7 @@ from backhaul.errors import (
     NotSupported,
 )
 from backhaul.schema.model import Column
+from backhaul.spark.sql import quote_literal, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -143,7 +144,7 @@ class IcebergDelivery:
         name = sql.table(self._catalog, staging)
         self.statements.drop(staging)
         self.maker.staging(self.statements, self.order, staging)
-        self.lake.write(batch.selectExpr(*map(sql.quote_name, self.order.schema.names)), name)
+        self.lake.write(batch.selectExpr(*map(quote_name, self.order.schema.names)), name)
         self._staged = staging, instant
         return self._sql(batch, f"SELECT * FROM {name}")
 
@@ -245,7 +246,7 @@ class IcebergDelivery:
         self.lake.write(nothing, self._branch, summary)
 
     def _fast_forward(self, branch: str) -> None:
-        arguments = {"branch": sql.quote_literal("main"), "to": sql.quote_literal(branch)}
+        arguments = {"branch": quote_literal("main"), "to": quote_literal(branch)}
         text = sql.call(self._catalog, "fast_forward", self.order.target, **arguments)
         try:
             self.statements.run(text)

@@ -9,8 +9,9 @@ from datetime import datetime
 from backhaul.destinations.base import History, LoadOrder
 from backhaul.destinations.iceberg.merge import new_value, same_keys, source, updates
 from backhaul.destinations.iceberg.reach import Reach
-from backhaul.destinations.iceberg.sql import instant, quote_name, quote_names
+from backhaul.destinations.iceberg.sql import instant, quote_names
 from backhaul.schema.model import Column
+from backhaul.spark.sql import quote_name
 
 
 def first_version(history: History, at: datetime) -> list[str]:

@@ -14,6 +14,7 @@ from backhaul.destinations.base import Maintained, MaintainPolicy, Target
 from backhaul.destinations.iceberg import sql
 from backhaul.destinations.iceberg.client import Statements
 from backhaul.destinations.iceberg.look import Description, describe, read_snapshots
+from backhaul.spark.sql import quote_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -105,7 +106,7 @@ class Care:
         strategy = "sort" if there.clustered else "binpack"
         rows = self._call(
             "rewrite_data_files",
-            strategy=sql.quote_literal(strategy),
+            strategy=quote_literal(strategy),
             options=sql.options(options),
         )
         if there.format_version < 3:
@@ -144,7 +145,7 @@ class Care:
     def _at(self, age: timedelta) -> str:
         """A moment ago, as a literal: procedures take no expression. The clock is Spark's."""
         row = self.statements.run(f"SELECT CAST({_ago(age)} AS string)")[0]
-        return f"TIMESTAMP {sql.quote_literal(f'{row[0]}Z')}"
+        return f"TIMESTAMP {quote_literal(f'{row[0]}Z')}"
 
 
 def _ago(age: timedelta) -> str:

@@ -11,8 +11,9 @@ from datetime import datetime
 
 from backhaul.destinations.base import DELETED_AT, LoadOrder
 from backhaul.destinations.iceberg.reach import Reach
-from backhaul.destinations.iceberg.sql import instant, quote_name, quote_names
+from backhaul.destinations.iceberg.sql import instant, quote_names
 from backhaul.schema.model import Column
+from backhaul.spark.sql import quote_name
 
 
 def merge(

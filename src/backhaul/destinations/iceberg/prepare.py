@@ -11,6 +11,7 @@ from backhaul.destinations.iceberg.client import Statements, translated
 from backhaul.destinations.iceberg.look import CREATED_BY, describe, read_snapshots, schema_of
 from backhaul.destinations.iceberg.shape import change, stored_columns
 from backhaul.schema.model import Column
+from backhaul.spark.sql import quote_name
 from backhaul.store.layout import format_time
 
 # Changes are written beside the rows and merged when read; readers of v3 find them by a bitmap.
@@ -113,14 +114,14 @@ def _never_published(statements: Statements, target: Target) -> bool:
 
 
 def _namespace_exists(statements: Statements, target: Target) -> bool:
-    name = f"{sql.quote_name(statements.catalog)}.{sql.quote_name(target.namespace)}"
+    name = f"{quote_name(statements.catalog)}.{quote_name(target.namespace)}"
     with translated(f"look for {target.namespace}"):
         return bool(statements.session.catalog.databaseExists(name))
 
 
 def _stagings(statements: Statements, target: Target, load_id: int) -> list[Target]:
-    namespace = sql.quote_name(target.namespace)
-    rows = statements.run(f"SHOW TABLES IN {sql.quote_name(statements.catalog)}.{namespace}")
+    namespace = quote_name(target.namespace)
+    rows = statements.run(f"SHOW TABLES IN {quote_name(statements.catalog)}.{namespace}")
     begin, end = target.beside("staging_").name, f"_{load_id}"
     names = [str(row["tableName"]) for row in rows]
     return [

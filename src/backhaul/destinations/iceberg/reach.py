@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from backhaul.destinations.base import LoadOrder
-from backhaul.destinations.iceberg.sql import quote_name, typed
+from backhaul.destinations.iceberg.sql import typed
 from backhaul.destinations.iceberg.types import ordered
 from backhaul.project.load import Transform
 from backhaul.schema.model import Column
+from backhaul.spark.sql import quote_name
 
 MAX_PARTS = 200
 _UNITS = {"years": "YEAR", "months": "MONTH", "days": "DAY", "hours": "HOUR"}

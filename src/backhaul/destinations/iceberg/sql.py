@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from backhaul.destinations.base import Target
 from backhaul.project.load import Transform
 from backhaul.schema.model import Column
+from backhaul.spark.sql import quote_literal, quote_name
 
 _PLAIN = re.compile(r"[a-z0-9_]{1,100}")
 _ARRAY = re.compile(r"array<(.+)>")
@@ -21,16 +22,8 @@ _ARRAY = re.compile(r"array<(.+)>")
 _MANY_BUCKETS = 64
 
 
-def quote_name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def quote_names(names: Iterable[str], alias: str = "") -> str:
     return ", ".join(f"{alias}{quote_name(name)}" for name in names)
-
-
-def quote_literal(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def typed(value: str, type_: str) -> str:

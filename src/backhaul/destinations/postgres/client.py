@@ -17,6 +17,7 @@ from backhaul.destinations.postgres.types import representable
 from backhaul.errors import DestinationRefused, DestinationUnavailable
 from backhaul.postgres.types import Carrier
 from backhaul.schema.model import Column
+from backhaul.spark.sql import quote_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +131,7 @@ def with_text_for_the_rest(frame: DataFrame) -> DataFrame:
 
     columns = []
     for field in frame.schema.fields:
-        column = functions.col(_quoted(field.name))
+        column = functions.col(quote_name(field.name))
         if not representable(field.dataType.simpleString()):
             nested = field.dataType.typeName() in ("struct", "map", "array", "variant")
             text = functions.to_json(column) if nested else column.cast("string")
@@ -143,7 +144,7 @@ def read_table(
     session: SparkSession, conninfo: str, query: str, carriers: Sequence[Carrier], label: str
 ) -> DataFrame:
     """The result of a query, read by one task when the frame is: one statement is one instant."""
-    fields = ", ".join(f"{_quoted(one.column.name)} {one.column.type}" for one in carriers)
+    fields = ", ".join(f"{quote_name(one.column.name)} {one.column.type}" for one in carriers)
     return session.range(0, 1, 1, 1).mapInArrow(
         _reading(conninfo, query, tuple(carriers), label), fields
     )
@@ -162,7 +163,3 @@ def _reading(
                     yield convert(batch, carriers)[0]
 
     return read
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
