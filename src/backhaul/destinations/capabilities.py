@@ -23,3 +23,7 @@ class Capabilities:
 
     partitions: bool
     """New tables are made as `partition_by` says; elsewhere it is passed over."""
+
+    checks_keys: bool
+    """It refuses NULLs and duplicates in the merge key itself; elsewhere the loader asks what was
+    written."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from backhaul.destinations.base import Destination, Maintained, MaintainPolicy, Published, Target
-from backhaul.errors import ConfigError, LeaseHeld
-from backhaul.load.loader import Loader, lease_name
+from backhaul.errors import ConfigError
+from backhaul.load.loader import Loader, held, lease_name
 from backhaul.load.outcome import LoadObserver, LoadResult
 from backhaul.load.plan import LoadPlan
 from backhaul.observe.cost import Estimate
@@ -67,10 +67,7 @@ class LoadDesk:
             )
         with TableLease(self.state.url) as lease:
             if not lease.acquire([lease_name(load)]):
-                raise LeaseHeld(
-                    f"another command loads {target} at this moment",
-                    remedy="wait until it has ended, then run this one again",
-                )
+                raise held(load)
             destination = self.destination(load.to)
             self.loader.recover(entry, load, destination)
             destination.rollback(target, _published(row))
@@ -103,7 +100,7 @@ class LoadDesk:
         row = self.state.loads.get(load_id)
         for entry in self.entries([table]):
             for load in entry.loads:
-                place = (load.to, f"{load.namespace}.{load.name}")
+                place = (load.to, load.target)
                 fits = row is not None and place == (row.destination, row.target)
                 if to in (None, load.to) and fits:
                     return entry, load

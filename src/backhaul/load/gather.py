@@ -25,7 +25,7 @@ class Gatherer:
 
     def facts(self, entry: TableEntry, load: LoadEntry, there: TableFacts | None) -> LoadFacts:
         """Everything that the plan looks at; `there` is the destination's table."""
-        target = f"{load.namespace}.{load.name}"
+        target = load.target
         chunks = load.when == "as_chunks_arrive"
         name = (entry.source, entry.name)
         rows = self.state.loads.waiting(*name, load.to, target, unfinished_exports=chunks)

@@ -24,7 +24,6 @@ from backhaul.quality.audit import Audit
 from backhaul.quality.checks import Check, CheckResult
 from backhaul.quality.footers import read_footers
 from backhaul.quality.report import REPORT_SCHEMA, report_rows
-from backhaul.schema.evolve import Evolution
 from backhaul.state.load_records import LoadFile
 
 if TYPE_CHECKING:
@@ -38,51 +37,47 @@ class Inspection:
     """The checks of one load, from before its first write to the verdict."""
 
     plan: LoadPlan
+    composed: Composed
     destination: Destination
     spark: SparkSession
     store: Store
     now: datetime
     past: Sequence[Mapping[str, Any]]
-    _audit: Audit | None = None
-    _batch: DataFrame | None = None
     _written: DataFrame | None = None
-    _order: LoadOrder | None = None
-    _evolution: Evolution | None = None
 
-    def prepare(self, composed: Composed) -> None:
-        """Refuse checks that cannot be asked, before anything is written."""
-        self._order, self._batch = composed.order, composed.batch
-        self._evolution = composed.evolution
+    def __post_init__(self) -> None:
+        order = self.composed.order
         self._audit = Audit(
             self.spark,
             self.checks,
-            composed.order.schema,
+            order.schema,
             now=self.now,
             past=self.past,
             read=self._read,
-            target_schema=composed.order.table_schema,
+            target_schema=order.table_schema,
             unique_by=(self.plan.merge_on,) if self.plan.merge_on else (),
         )
-        if composed.batch is not None:
-            self._audit.prepare(composed.batch)
 
-    def write(self, delivery: Delivery, composed: Composed) -> None:
+    def prepare(self) -> None:
+        """Refuse checks that cannot be asked, before anything is written."""
+        if self.composed.batch is not None:
+            self._audit.prepare(self.composed.batch)
+
+    def write(self, delivery: Delivery, batch: DataFrame) -> None:
         """The batch, where nobody sees it; what the checks want to know is counted on the way."""
-        assert self._audit is not None
-        assert composed.batch is not None
-        if self._is_taken_over(delivery, composed):
+        if self._is_taken_over(delivery):
             return
-        watched = self._audit.watch(composed.batch)
+        watched = self._audit.watch(batch)
         self._written = delivery.stage(watched, self.plan.instant or self.now)
 
     def refuse_bad_keys(self, delivery: Delivery) -> None:
         """A merge key with NULLs or duplicates; where the source vouches for it, nobody counts."""
         plan = self.plan
-        if not plan.merge_on or plan.trusted:
+        vouched = plan.trusted or self.destination.capabilities.checks_keys
+        if not plan.merge_on or vouched:
             return
         written = self._written if self._written is not None else delivery.audit()
-        if written is None:
-            return  # the destination refuses it itself, with its own constraint
+        assert written is not None  # who shows neither checks its keys itself
         view = "backhaul_written"
         written.createOrReplaceTempView(view)
         found = written.sparkSession.sql(bad_keys(view, plan.merge_on)).first()
@@ -98,7 +93,6 @@ class Inspection:
 
     def results(self, delivery: Delivery) -> list[CheckResult]:
         """The verdict of every check, those of the table as it would be included."""
-        assert self._audit is not None
         if not self.checks:
             return []
         return self._audit.results(self._readable(delivery), delivery.audit())
@@ -111,7 +105,6 @@ class Inspection:
         now: datetime,
     ) -> None:
         """Rejected rows with their reasons, and the report: beside the table, by the load's number."""
-        assert self._audit is not None
         blocked = any(result.blocks for result in results)
         rejected = None if blocked else self._audit.rejected()
         if rejected is not None:
@@ -122,7 +115,7 @@ class Inspection:
             )
             delivery.set_aside("quarantine", aside)
         if results:
-            before = self._evolution.before if self._evolution else None
+            before = self.composed.evolution.before
             rows = report_rows(
                 results, order.load_id, now, order.schema, self._audit, before=before
             )
@@ -132,36 +125,35 @@ class Inspection:
     def checks(self) -> tuple[Check, ...]:
         """Where only keys wait there is no batch to be checked."""
         every = self.plan.entry.checks
-        if self._batch is not None:
+        if self.composed.batch is not None:
             return every
         return tuple(check for check in every if check.on == "target")
 
     @property
     def rejected_rows(self) -> int:
-        return self._audit.rejected_rows if self._audit else 0
+        return self._audit.rejected_rows
 
     @property
     def dropped_rows(self) -> int:
-        return self._audit.dropped_rows if self._audit else 0
+        return self._audit.dropped_rows
 
     def profile(self) -> dict[str, Any]:
-        return self._audit.profile() if self._audit else {}
+        return self._audit.profile()
 
     def _read(self, name: str) -> DataFrame:
         return self.destination.read(Target(*name.split(".", 1)))
 
     def _readable(self, delivery: Delivery) -> DataFrame | None:
         """The batch as it was written, as cheaply as it can be read again."""
-        if self._written is not None or self._batch is None:
+        batch = self.composed.batch
+        if self._written is not None or batch is None:
             return self._written
-        whole_table = self._order is not None and not self._order.exists
-        written = delivery.audit() if whole_table else None
-        return self._batch if written is None else written
+        written = None if self.composed.order.exists else delivery.audit()
+        return batch if written is None else written
 
-    def _is_taken_over(self, delivery: Delivery, composed: Composed) -> bool:
+    def _is_taken_over(self, delivery: Delivery) -> bool:
         """Whether the very files become the table's: nothing in them has to change."""
-        assert self._audit is not None
-        if not self._may_take_over(composed):
+        if not self._may_take_over():
             return False
         files = self.plan.files
         values = self._audit.known(read_footers(self.store, [file.path for file in files]))
@@ -170,8 +162,8 @@ class Inspection:
         self._audit.from_files(values)
         return True
 
-    def _may_take_over(self, composed: Composed) -> bool:
-        plan, order = self.plan, composed.order
+    def _may_take_over(self) -> bool:
+        plan, order = self.plan, self.composed.order
         plain = plan.load.select is None and not plan.newest_only and order.history is None
         as_is = all(
             (found := group.schema.column(column.name)) is not None and found.type == column.type

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from backhaul.clock import Clock
 from backhaul.destinations.base import Destination, MaintainPolicy, Published, Target
-from backhaul.errors import BackhaulError, LeaseHeld
+from backhaul.errors import LeaseHeld
 from backhaul.failpoint import failpoint
 from backhaul.findings import Finding, Level
 from backhaul.load import outcome
 from backhaul.load.gather import Gatherer
 from backhaul.load.one import OneLoad, expected, interrupted
-from backhaul.load.order import in_order
+from backhaul.load.order import Job, in_order
 from backhaul.load.outcome import LoadObserver, LoadResult
 from backhaul.load.plan import LoadPlan, plan_load
 from backhaul.load.settle import Mover
@@ -58,10 +58,9 @@ class Loader:
         self, entries: Sequence[TableEntry], observer: LoadObserver, to: str | None = None
     ) -> list[LoadResult]:
         """One result per table and destination; a failure is its result, and the others go on."""
-        jobs = [(entry, load) for entry in entries for load in entry.loads if to in (None, load.to)]
         results = []
         with TableLease(self.state.url) as lease:
-            for entry, load in in_order(jobs):
+            for entry, load in _jobs(entries, to):
                 result = self._leased(entry, load, lease, observer)
                 observer.loaded(result)
                 results.append(result)
@@ -71,8 +70,7 @@ class Loader:
         self, entries: Sequence[TableEntry], to: str | None = None
     ) -> list[tuple[LoadPlan, Estimate]]:
         """What loads would do now, in their order, and what each is expected to use at the most."""
-        jobs = [(entry, load) for entry in entries for load in entry.loads if to in (None, load.to)]
-        return [self._planned(entry, load) for entry, load in in_order(jobs)]
+        return [self._planned(entry, load) for entry, load in _jobs(entries, to)]
 
     def _planned(self, entry: TableEntry, load: LoadEntry) -> tuple[LoadPlan, Estimate]:
         there = self.destination(load.to).facts(Target(load.namespace, load.name))
@@ -85,7 +83,7 @@ class Loader:
         name = lease_name(load)
         plan = LoadPlan(entry, load, "not looked at")
         if not lease.acquire([name]):
-            return outcome.failed(plan, _held(plan))
+            return outcome.failed(plan, held(load))
         try:
             return self._one(entry, load, observer)
         except Exception as error:  # noqa: BLE001 - Spark's errors have no root of their own
@@ -129,8 +127,9 @@ class Loader:
 
     def _maintain(self, plan: LoadPlan, destination: Destination, observer: LoadObserver) -> None:
         """Every so many loads, past the policy's thresholds. Its failure is none of the load's."""
-        loads = self.state.loads.count(plan.load.to, str(plan.target))
-        if not destination.capabilities.needs_maintenance or loads % MAINTAIN_EVERY:
+        if not destination.capabilities.needs_maintenance:
+            return
+        if self.state.loads.count(plan.load.to, str(plan.target)) % MAINTAIN_EVERY:
             return
         observer.step(plan, "maintaining")
         try:
@@ -167,13 +166,20 @@ class Loader:
 
 
 def lease_name(load: LoadEntry) -> str:
-    return f"load/{load.to}/{load.namespace}.{load.name}"
+    return f"load/{load.to}/{load.target}"
 
 
-def _held(plan: LoadPlan) -> BackhaulError:
+def held(load: LoadEntry) -> LeaseHeld:
     return LeaseHeld(
-        f"another command loads {plan.target} at this moment",
+        f"another command loads {load.target} at this moment",
         remedy="wait until it has ended, then run this one again",
+    )
+
+
+def _jobs(entries: Sequence[TableEntry], to: str | None) -> list[Job]:
+    """What is to be loaded, of one destination if one is named, what others look up first."""
+    return in_order(
+        [(entry, load) for entry in entries for load in entry.loads if to in (None, load.to)]
     )
 
 

@@ -131,13 +131,14 @@ class OneLoad:
         place = (self.plan.load.to, str(self.plan.target))
         inspection = Inspection(
             plan=self.plan,
+            composed=composed,
             destination=self.destination,
             spark=self.spark,
             store=self.store,
             now=self.clock.now(),
             past=self.state.loads.profiles(*place, self.history),
         )
-        inspection.prepare(composed)
+        inspection.prepare()
         return inspection
 
     def _deliver(
@@ -152,7 +153,7 @@ class OneLoad:
         failpoint("load.prepared")
         if composed.batch is not None:
             self._say("writing")
-            inspection.write(delivery, composed)
+            inspection.write(delivery, composed.batch)
             failpoint("load.staged")
             inspection.refuse_bad_keys(delivery)
             self._say("merging" if order.merge_on else "applying")

@@ -53,7 +53,7 @@ class Mover:
     def _needed(self, entry: TableEntry) -> set[str]:
         needed: set[str] = set()
         for load in entry.loads:
-            name = (entry.source, entry.name, load.to, f"{load.namespace}.{load.name}")
+            name = (entry.source, entry.name, load.to, load.target)
             waiting = list(self.state.loads.waiting(*name).exports)
             if load.deletes != "ignore":
                 waiting += self.state.loads.waiting_keys(*name).exports

@@ -36,6 +36,7 @@ CAPABILITIES = Capabilities(
     rolls_back=True,
     needs_maintenance=True,
     partitions=True,
+    checks_keys=False,
 )
 
 

@@ -50,6 +50,7 @@ CAPABILITIES = Capabilities(
     rolls_back=False,
     needs_maintenance=False,
     partitions=False,
+    checks_keys=True,
 )
 
 
