@@ -5,10 +5,17 @@ from __future__ import annotations
 import secrets
 from datetime import timedelta
 
+import psycopg
 import pytest
 
 from backhaul.destinations.base import Target
-from backhaul.errors import BudgetExceeded, ConfigError, LeaseHeld, NotSupported
+from backhaul.errors import (
+    BudgetExceeded,
+    ConfigError,
+    LeaseHeld,
+    MergeKeyInvalid,
+    NotSupported,
+)
 from backhaul.extract.progress import Silence
 from backhaul.load.loader import lease_name
 from backhaul.load.outcome import LoadSilence
@@ -174,6 +181,22 @@ def test_a_table_without_a_key_is_replaced_by_each_copy(project: LoadProject, to
         project.source.execute("DELETE FROM bare WHERE n > 2; INSERT INTO bare VALUES (9), (9)")
         assert only(run(workshop)).ok
         assert project.rows(workshop, to, "a.bare", "n") == [(1,), (2,), (9,), (9,)]
+
+
+def test_a_bad_key_is_refused_where_no_index_would(project: LoadProject) -> None:
+    """The user's own table, empty and without a unique index."""
+    project.manifest(
+        "orders: {source: shop, load: {to: warehouse, table: public.mine, merge_on: customer}}"
+    )
+    with psycopg.connect(project.warehouse_url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TABLE mine (id bigint, customer text, total numeric(12,2), note text,"
+            " updated_at timestamptz)"
+        )
+        with project.open() as workshop:
+            assert isinstance(only(run(workshop)).error, MergeKeyInvalid)
+            assert project.staged(workshop) == 1
+        assert connection.execute("SELECT count(*) FROM mine").fetchone() == (0,)
 
 
 def test_an_empty_table_is_made(project: LoadProject, to: str) -> None:
