@@ -1,0 +1,1 @@
+"""Telling people: a file per kind of channel."""
