@@ -1,19 +1,9 @@
-"""Where is the fixed SQL of this room? In named blocks of the files under sql/."""
+"""The fixed SQL of this room: statements(file) gives the named blocks of sql/<file>.sql."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib.resources import files
+from functools import partial
 
-_MARK = "-- name: "
+from backhaul.statements import statements_of
 
-
-@lru_cache(maxsize=8)
-def statements(file: str) -> dict[str, str]:
-    """The blocks of `sql/<file>.sql` by name."""
-    text = (files("backhaul.postgres") / "sql" / f"{file}.sql").read_text(encoding="utf-8")
-    blocks = {}
-    for block in text.split(_MARK)[1:]:
-        name, _, body = block.partition("\n")
-        blocks[name.strip()] = body.strip().rstrip(";")
-    return blocks
+statements = partial(statements_of, "backhaul.postgres")
