@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from backhaul.cli.app import app
 from backhaul.errors import ExitCode
-from backhaul.project import connection, destined, manifest, models
+from backhaul.project import connection, destined, manifest, models, pipeline
 from backhaul.project.settings import Settings
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -35,7 +35,7 @@ def models_of(module: Any) -> list[type[Settings]]:
     ]
 
 
-MODELS = [one for module in (connection, destined, manifest, models) for one in models_of(module)]
+MODELS = [one for module in (connection, destined, manifest, models, pipeline) for one in models_of(module)]
 
 
 def is_code(word: str, text: str) -> bool:

@@ -27,6 +27,12 @@ def test_the_commented_examples_are_right(folder: Folder) -> None:
     assert (load.target, str(load.partition_by[0])) == ("analytics.fct_orders", "days(created_at)")
     assert project.prices.executor_hour == 0.12
     assert project.variables == {"INTERNAL_PROJECT_IDS": "(1, 2, 3)"}
+    assert (project.control.max_runs, project.notify.default) == (20, ("ops",))
+    orders, report = project.pipelines
+    assert orders.settings == {"tables": ["orders", "paid_orders"]}
+    assert (orders.max_retry_attempts, orders.auto_backfill) == (3, True)
+    assert report.settings == {"headers": {"Authorization": 'Bearer {{ env("REPORTS_TOKEN") }}'}}
+    assert [one.upstream for one in report.depends_on] == ["daily_orders"]
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ the findings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from backhaul.project.connection import ADAPTERS, URL_KEYS, PostgresConnection
 from backhaul.project.document import Node
-from backhaul.project.gitlab import NamedVariables
+from backhaul.project.gitlab import NamedVariables, is_gitlab_entry
 from backhaul.project.load import LAKE
 from backhaul.project.reading import Files
 from backhaul.project.secret import shown
@@ -118,3 +119,37 @@ def _filled(one: NamedVariables, environ: Mapping[str, str]) -> Section:
     return Section(
         section.file, Node(dict(nodes), section.node.line), section.path, section.findings
     )
+
+
+def collect(found: list[NamedVariables], named: dict[str, NamedVariables]) -> None:
+    for one in found:
+        first = named.setdefault(one.name, one)
+        if first.variables != one.variables:
+            message = f"the connection {one.name!r} is defined already, at {first.section.place()}"
+            one.section.find("duplicate_connection", message, "keep one of them")
+
+
+def used_of(named: Mapping[str, NamedVariables], entries: list[Section]) -> list[NamedVariables]:
+    """Only these need their variables: a machine that extracts `ci` has no login for `main`."""
+    used: set[str | None] = set()
+    for entry in entries:
+        if is_gitlab_entry(entry):
+            node = entry.node.get("database_type")
+            used.add(node.text if node and node.value else flat_name(entry.file, named))
+        elif node := entry.node.get("source"):
+            used.add(node.text)
+        used.update(_destinations(entry))
+    return [one for one in named.values() if one.name in used]
+
+
+def _destinations(entry: Section) -> Iterator[str]:
+    load = entry.node.get("load")
+    for target in [load, *load.items()] if load else []:
+        if to := target.get("to"):
+            yield to.text
+
+
+def flat_name(file: str, named: Mapping[str, NamedVariables]) -> str | None:
+    """The connection of a manifest whose `connection_info` names only one."""
+    stem = Path(file).stem
+    return stem if stem in named and named[stem].section.file == file else None

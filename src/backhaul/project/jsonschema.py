@@ -1,8 +1,9 @@
 """What may stand in the project's files, as editors want to know it?
 
-`backhaul schema project` and `backhaul schema manifest` print these. They are made from the very
+`backhaul schema project`, `… manifest` and `… pipelines` print these. They are made from the very
 models that check the files, with what the models do not say by themselves: any value may be a
-template, a connection's keys have `_path` twins, and a manifest may be in GitLab's form.
+template, a connection's keys have `_path` twins, a manifest may be in GitLab's form, and many a part
+of a pipeline may be written in a word.
 """
 
 from __future__ import annotations
@@ -14,19 +15,34 @@ from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter
 
+from backhaul.control.notify.config import CHANNELS
 from backhaul.project.connection import PostgresConnection
 from backhaul.project.connections import PATH_KEYS
 from backhaul.project.destined import EXTERNAL, BudgetSettings, LoadSettings
 from backhaul.project.gitlab import GitlabSettings
 from backhaul.project.manifest import TableSettings
 from backhaul.project.models import (
+    ApiConfig,
+    ControlConfig,
     ExtractSettings,
     LakeConfig,
+    PlatformLimits,
     PricesSettings,
     QualitySettings,
     SparkConfig,
     StateConfig,
     StoreConfig,
+)
+from backhaul.project.pipeline import (
+    BackfillSettings,
+    DependencySettings,
+    MultiDateSettings,
+    NotifySettings,
+    PipelineSettings,
+    RetrySettings,
+    ScheduleSettings,
+    SignalSettings,
+    SlaSettings,
 )
 from backhaul.project.settings import Settings
 from backhaul.quality.checks import OnFail, Scope, Severity
@@ -36,11 +52,13 @@ from backhaul.quality.settings import COMMON
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 TEMPLATE = {"type": "string", "pattern": r"\{\{.*\}\}"}
 Schema = dict[str, Any]
+_FLAG: Schema = {"anyOf": [{"type": "boolean"}, TEMPLATE]}
+_NAMES: Schema = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _ISO_DURATION = re.compile(r"P(?=[\dT])[\dDTHMS.]+")
 
 
-def json_schema(kind: Literal["project", "manifest"]) -> Schema:
-    """The JSON Schema of `backhaul.yml` or of a manifest."""
+def json_schema(kind: Literal["project", "manifest", "pipelines"]) -> Schema:
+    """The JSON Schema of `backhaul.yml`, of a manifest or of a file in `pipelines/`."""
     schema = _MAKERS[kind]()
     return {"$schema": DIALECT, "title": f"backhaul {kind}", "type": "object", **schema}
 
@@ -67,8 +85,73 @@ def _project() -> Schema:
             "type": "object",
             "additionalProperties": {"type": ["string", "number", "boolean"]},
         },
+        "control": _control(),
+        "notify": _notify(),
     }
     return _closed(properties)
+
+
+def _control() -> Schema:
+    schema = _model(ControlConfig)
+    platforms = {"type": "object", "additionalProperties": _model(PlatformLimits)}
+    own = {"platforms": platforms, "api": _model(ApiConfig)}
+    return {**schema, "properties": {**schema["properties"], **own}}
+
+
+def _notify() -> Schema:
+    """Each type of channel has settings of its own."""
+    channels = [_channel(name, model) for name, model in CHANNELS.items()]
+    properties = {
+        "channels": {"type": "object", "additionalProperties": {"anyOf": channels}},
+        "default": _NAMES,
+    }
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _channel(name: str, model: type[Settings]) -> Schema:
+    keys: tuple[str, ...] = getattr(model, "path_keys", ())
+    schema = _model(model, keys)
+    schema["properties"]["type"] = {"const": name}
+    # A key that must be there may be there as a file.
+    required = [key for key in schema.pop("required", []) if key not in keys]
+    return {**schema, "required": ["type", *required]}
+
+
+def _pipelines() -> Schema:
+    pipeline = _model(PipelineSettings)
+    properties = {**pipeline["properties"], **_pipeline_parts()}
+    entry = {**pipeline, "type": ["object", "null"], "properties": properties}
+    return _closed({"pipelines": {"type": ["object", "null"], "additionalProperties": entry}})
+
+
+def _pipeline_parts() -> Schema:
+    """The parts that are mappings, or short for one."""
+    word: Schema = {"type": "string"}
+    return {
+        "settings": {"type": ["object", "null"]},
+        "tables": _NAMES,
+        "schedule": _any(word, _model(ScheduleSettings)),
+        "retry": _any({"type": ["string", "boolean"]}, _model(RetrySettings)),
+        "sla": _any(word, _model(SlaSettings)),
+        "backfill": _any(_FLAG, _model(BackfillSettings)),
+        "notify": _any(_NAMES, _model(NotifySettings)),
+        "depends_on": _list_of(word, _model(DependencySettings)),
+        "wait_for": _list_of(_model(SignalSettings)),
+        "parameters": {
+            "type": ["object", "null"],
+            "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+        },
+        "multi_date": _any(_FLAG, _model(MultiDateSettings)),
+    }
+
+
+def _any(*schemas: Schema) -> Schema:
+    return {"anyOf": [*schemas, {"type": "null"}]}
+
+
+def _list_of(*schemas: Schema) -> Schema:
+    """A list of these, or one of them alone."""
+    return _any(*schemas, {"type": "array", "items": {"anyOf": list(schemas)}})
 
 
 def _manifest() -> Schema:
@@ -154,4 +237,8 @@ def _plain(default: Any) -> Any:
     return default
 
 
-_MAKERS: dict[str, Callable[[], Schema]] = {"project": _project, "manifest": _manifest}
+_MAKERS: dict[str, Callable[[], Schema]] = {
+    "project": _project,
+    "manifest": _manifest,
+    "pipelines": _pipelines,
+}

@@ -7,16 +7,18 @@ check_project(folder) -> (Project | None, findings)   None if one of them is an 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from backhaul.errors import ConfigError
 from backhaul.findings import Finding, Level, Place
+from backhaul.project.channels import read_notify
 from backhaul.project.check import cap_mistake, check_tables
 from backhaul.project.check_load import check_loads
-from backhaul.project.connections import Connections
+from backhaul.project.check_pipeline import Known, check_pipelines
+from backhaul.project.connections import Connections, collect, flat_name, used_of
 from backhaul.project.declared import Declarations, Sections
 from backhaul.project.gitlab import (
     GitlabSettings,
@@ -27,6 +29,7 @@ from backhaul.project.gitlab import (
 )
 from backhaul.project.manifest import TableEntry, TableSettings, table_entry
 from backhaul.project.models import (
+    ControlConfig,
     ExtractSettings,
     LakeConfig,
     PricesSettings,
@@ -36,6 +39,8 @@ from backhaul.project.models import (
     StateConfig,
     StoreConfig,
 )
+from backhaul.project.pipeline import PipelineEntry
+from backhaul.project.pipelines import PIPELINE_KEYS, read_pipelines
 from backhaul.project.reading import PROJECT_FILES, Files
 from backhaul.project.settings import Settings
 from backhaul.project.template import Templates
@@ -44,7 +49,7 @@ from backhaul.project.variables import filled, read_variables
 
 PROJECT_KEYS = (
     "name", "connections", "store", "state", "spark", "lake", "extract", "prices", "quality",
-    "variables",
+    "variables", "control", "notify",
 )  # fmt: skip
 MANIFEST_KEYS = ("tables", "connection_info")
 # Keys for the reader's own use, such as anchors: `x-usual: &usual {...}`.
@@ -118,6 +123,9 @@ class _Loading:
         checked = check_tables(tables, names, variables, extract)
         checked += check_loads(tables, names, prices)
         self.findings.extend(self._at_key(finding) for finding in checked)
+        control = self._section(ControlConfig, root, "control")
+        notify, channels = read_notify(root.below("notify"), self._files)
+        pipelines = self._pipelines(Known(tables, list(names), channels))
         if any(finding.level is Level.ERROR for finding in self.findings):
             return None
         tables = [_with_values(table, variables) for table in tables]
@@ -134,6 +142,9 @@ class _Loading:
             quality=quality,
             variables=variables,
             tables=tuple(tables),
+            control=control,
+            notify=notify,
+            pipelines=tuple(pipelines),
             findings=tuple(self.findings),
         )
 
@@ -158,12 +169,20 @@ class _Loading:
         for manifest in manifests:
             _refuse_unknown(manifest, MANIFEST_KEYS)
             if section := manifest.below("connection_info"):
-                _collect(connection_info(section), named)
+                collect(connection_info(section), named)
             entries += _entries(manifest)
-        self._connections.read_variables(_used(named, entries), self._environ)
+        self._connections.read_variables(used_of(named, entries), self._environ)
         onward = Declarations(self._files, variables, self._sections)
         tables = [(entry, self._table(entry, extract, named)) for entry in entries]
         return [onward.added(entry, table) for entry, table in tables if table]
+
+    def _pipelines(self, known: Known) -> list[PipelineEntry]:
+        files = [one for one in self._files.pipelines() if is_mapping(one)]
+        for file in files:
+            _refuse_unknown(file, PIPELINE_KEYS)
+        found = read_pipelines(files, self._files.templates, known)
+        self.findings.extend(check_pipelines(found))
+        return [entry for _, _, entry in found if entry]
 
     def _table(
         self, section: Section, extract: ExtractSettings, named: Mapping[str, NamedVariables]
@@ -198,7 +217,7 @@ class _Loading:
         settings = validate(GitlabSettings, section)
         if settings is None:
             return None
-        source = settings.database_type or _flat_name(section.file, named)
+        source = settings.database_type or flat_name(section.file, named)
         source = source or self._only_source(section, "database_type")
         if source is None:
             return None
@@ -236,40 +255,6 @@ def _entries(manifest: Section) -> list[Section]:
         return []
     below = [tables.below(name) for name in tables.node.entries()]
     return [section for section in below if section]
-
-
-def _collect(found: list[NamedVariables], named: dict[str, NamedVariables]) -> None:
-    for one in found:
-        first = named.setdefault(one.name, one)
-        if first.variables != one.variables:
-            message = f"the connection {one.name!r} is defined already, at {first.section.place()}"
-            one.section.find("duplicate_connection", message, "keep one of them")
-
-
-def _used(named: Mapping[str, NamedVariables], entries: list[Section]) -> list[NamedVariables]:
-    """Only these need their variables: a machine that extracts `ci` has no login for `main`."""
-    used: set[str | None] = set()
-    for entry in entries:
-        if is_gitlab_entry(entry):
-            node = entry.node.get("database_type")
-            used.add(node.text if node and node.value else _flat_name(entry.file, named))
-        elif node := entry.node.get("source"):
-            used.add(node.text)
-        used.update(_destinations(entry))
-    return [one for one in named.values() if one.name in used]
-
-
-def _destinations(entry: Section) -> Iterator[str]:
-    load = entry.node.get("load")
-    for target in [load, *load.items()] if load else []:
-        if to := target.get("to"):
-            yield to.text
-
-
-def _flat_name(file: str, named: Mapping[str, NamedVariables]) -> str | None:
-    """The connection of a manifest whose `connection_info` names only one."""
-    stem = Path(file).stem
-    return stem if stem in named and named[stem].section.file == file else None
 
 
 def _with_values(table: TableEntry, variables: Mapping[str, str]) -> TableEntry:

@@ -10,15 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
+from backhaul.control.notify.config import NotifyConfig
 from backhaul.findings import Finding
 from backhaul.project.connection import PostgresConnection
 from backhaul.project.load import Prices
 from backhaul.project.manifest import TableEntry
+from backhaul.project.pipeline import PipelineEntry
 from backhaul.project.settings import Duration, RangePolicy, Settings
 
 STORE_SCHEMES = ("file", "s3", "gs")
@@ -117,6 +119,44 @@ class ExtractSettings(Settings):
     advanced_metadata: bool = False
 
 
+class PlatformLimits(Settings):
+    """How much of one platform may be in use at once; None is no limit."""
+
+    max_runs: int | None = Field(default=None, ge=1)
+
+
+class ApiConfig(Settings):
+    """Where the control plane's API listens."""
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    port: int = Field(default=8642, ge=0, le=65535)
+
+
+Pause = Annotated[Duration, Field(ge=timedelta(milliseconds=100), le=timedelta(days=1))]
+
+
+class ControlConfig(Settings):
+    """How many runs at once, in all and for a platform; how workers show that they are alive."""
+
+    max_runs: int | None = Field(default=None, ge=1)
+    platforms: dict[str, PlatformLimits] = Field(default_factory=dict)
+    max_backfills: int | None = Field(default=None, ge=1)
+    lanes: int = Field(default=4, ge=1, le=1_000)
+    heartbeat: Pause = timedelta(seconds=10)
+    lost_after: Pause = timedelta(seconds=60)
+    poll: Pause = timedelta(seconds=5)
+    api: ApiConfig = ApiConfig()
+
+    @model_validator(mode="after")
+    def _alive(self) -> ControlConfig:
+        if self.lost_after < 2 * self.heartbeat:
+            raise ValueError(
+                "`lost_after` must be at least twice `heartbeat`: a worker that is one heartbeat "
+                "late would lose its runs to another"
+            )
+        return self
+
+
 @dataclass(frozen=True)
 class Project:
     """Everything that the user wrote. `findings` are warnings: none of them prevents anything."""
@@ -133,7 +173,13 @@ class Project:
     quality: QualitySettings = field(default_factory=QualitySettings)
     variables: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[TableEntry, ...] = ()
+    control: ControlConfig = field(default_factory=ControlConfig)
+    notify: NotifyConfig = field(default_factory=NotifyConfig)
+    pipelines: tuple[PipelineEntry, ...] = ()
     findings: tuple[Finding, ...] = ()
 
     def table(self, name: str) -> TableEntry | None:
         return next((table for table in self.tables if table.name == name), None)
+
+    def pipeline(self, name: str) -> PipelineEntry | None:
+        return next((one for one in self.pipelines if one.pipeline_name == name), None)

@@ -15,6 +15,7 @@ from backhaul.project.template import UNSET, Templates
 from backhaul.project.translate import Section
 
 MANIFEST_FOLDER = "manifest"
+PIPELINE_FOLDER = "pipelines"
 PROJECT_FILES = ("backhaul.yml", "backhaul.yaml")
 _SUFFIXES = (".yml", ".yaml")
 
@@ -42,7 +43,7 @@ class Files:
     def __init__(self, folder: Path, templates: Templates) -> None:
         self.folder = folder
         self.findings: list[Finding] = []
-        self._templates = templates
+        self.templates = templates
 
     def project(self) -> Section | None:
         """`backhaul.yml`, or None with a finding."""
@@ -59,20 +60,27 @@ class Files:
 
     def manifests(self) -> list[Section]:
         """Every manifest, by name, so that messages come in the same order each time."""
-        folder = self.folder / MANIFEST_FOLDER
+        return self._all(MANIFEST_FOLDER, self.templates)
+
+    def pipelines(self) -> list[Section]:
+        """Every file of pipelines, by name; their templates are kept as they are written."""
+        return self._all(PIPELINE_FOLDER, self.templates.for_later())
+
+    def _all(self, name: str, templates: Templates) -> list[Section]:
+        folder = self.folder / name
         files = [path for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file()]
         visible = [path for path in files if not path.name.startswith(".")]
-        sections = [self.read(path) for path in sorted(visible)]
+        sections = [self.read(path, templates) for path in sorted(visible)]
         return [section for section in sections if section]
 
-    def read(self, path: Path) -> Section | None:
+    def read(self, path: Path, templates: Templates | None = None) -> Section | None:
         file = path.relative_to(self.folder).as_posix()
         try:
             text = _text(path)
         except _Unreadable as error:
             self._find(error.code, file, str(error), error.remedy)
             return None
-        document, findings = read_text(text, file, self._templates)
+        document, findings = read_text(text, file, templates or self.templates)
         self.findings += findings
         return Section(file, document.root, (), self.findings) if document else None
 

@@ -1,4 +1,4 @@
-"""What does a new project look like? Two commented files, written where there are none."""
+"""What does a new project look like? Three commented files, written where there are none."""
 
 from __future__ import annotations
 
@@ -51,6 +51,14 @@ store:
 #   overlap: 30m
 #   window_cap: 24h
 
+# The control plane: how many runs at once, and who is told. Pipelines: pipelines/*.yml
+# control:
+#   max_runs: 20
+# notify:
+#   channels:
+#     ops: {type: log}        # or slack, email, pagerduty, webhook
+#   default: [ops]
+
 # `{INTERNAL_PROJECT_IDS}` in a query stands for the value given here.
 # variables:
 #   INTERNAL_PROJECT_IDS: (1, 2, 3)
@@ -84,6 +92,31 @@ tables:
   #   key: id
 """
 
+_PIPELINES = """\
+# When what is to be done. `backhaul pipeline sync` brings this to the control plane.
+# All settings: docs/reference/pipelines.md
+
+pipelines:
+  # Remove this entry's `#` and name tables of yours.
+  # daily_orders:
+  #   tables: [orders, paid_orders]
+  #   schedule: daily           # or {weekly: "mon,thu", at: "06:00", timezone: Europe/Berlin}
+  #   date_offset: 1            # each run is for the day before
+  #   retry: 5m,30m,2h
+  #   sla: "08:00"
+  #   backfill: {auto: true}
+  #
+  # daily_report:               # another platform's work
+  #   platform: http
+  #   trigger_url: https://reports.internal/build?day={{ date }}
+  #   settings:
+  #     headers:
+  #       Authorization: Bearer {{ env("REPORTS_TOKEN") }}
+  #   schedule: daily
+  #   date_offset: 1
+  #   depends_on: [daily_orders]
+"""
+
 _IGNORED = """\
 .backhaul/
 data/
@@ -92,6 +125,7 @@ data/
 FILES = {
     "backhaul.yml": _PROJECT,
     "manifest/example.yml": _MANIFEST,
+    "pipelines/example.yml": _PIPELINES,
     ".gitignore": _IGNORED,
 }
 

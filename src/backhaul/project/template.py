@@ -8,6 +8,9 @@
 Only expressions, no `{% %}` and `{# #}`: queries hold those letters, and a file that loops is a
 program. An expression in a comment is never filled in, and so never missed. The sandbox lets an
 expression call `env` and nothing of Python. `{{ "{{" }}` writes two braces.
+
+In `pipelines/` templates are kept as they are written, and filled in when a run begins (runtime.py):
+what a run is for is not known before, and the secrets of an environment stay out of the state.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from backhaul.findings import Finding, Level, Place
 
 # What stands for a value that could not be had: whatever a model says of it is not worth telling.
 UNSET = "\ue000unset\ue000"
-_EXPRESSION = re.compile(
+EXPRESSION = re.compile(
     r"""\{\{(?!\{)((?:[^"'\n}]|"[^"\n]{0,500}"|'[^'\n]{0,500}'|\}(?!\})){0,500}?)\}\}"""
     r"""|\{\{(?!\{)([^\n]{0,500}?)\}\}"""
 )
@@ -38,13 +41,18 @@ class _Unset(Exception):
 
 
 class Templates:
-    """The expressions' language, with one environment's values."""
+    """The expressions' language, with one environment's values; or `kept`, for later."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], *, kept: bool = False) -> None:
+        self.kept = kept
         self._environ = environ
         self._sandbox = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
         self._sandbox.globals = {"env": self._env}
         self._compiled: dict[str, Callable[[], Any]] = {}
+
+    def for_later(self) -> Templates:
+        """The same, with every expression kept."""
+        return Templates(self._environ, kept=True)
 
     def mark(self, text: str, file: str) -> Marked:
         return Marked(self, text, file)
@@ -85,7 +93,7 @@ class Marked:
 
     def _take(self, text: str) -> str:
         pieces, position, line = [], 0, 1
-        for match in _EXPRESSION.finditer(text):
+        for match in EXPRESSION.finditer(text):
             line += text.count("\n", position, match.start())
             pieces += [text[position : match.start()], f"{self.marker}{len(self._taken)}z"]
             self._taken.append((match.group(), line))
@@ -94,6 +102,8 @@ class Marked:
 
     def _value(self, match: re.Match[str], style: str | None) -> str:
         written, line = self._taken[int(match[1])]
+        if self._templates.kept:
+            return _unescape(written, style)
         expression = _unescape(written[2:-2].strip(), style)
         try:
             return self._templates.value(expression)
