@@ -94,6 +94,8 @@ class Trigger(Protocol):
     """A platform. One instance per worker; called from several threads at once."""
 
     poll_every: timedelta
+    # Whether its jobs are processes of this worker's machine, which end with the worker.
+    is_local: bool
 
     def check(self, job: Job) -> list[str]:
         """What is wrong with the settings, without touching the platform; [] if nothing is."""

@@ -135,7 +135,7 @@ CREATE TABLE pipeline_run_log (
     CONSTRAINT pipeline_run_log_status_check CHECK (status IN
         ('queued', 'running', 'retrying', 'cancelling', 'succeeded', 'failed', 'cancelled'))
 ) WITH (fillfactor = 70);
-CREATE INDEX pipeline_run_log_turn ON pipeline_run_log (turn_at, run_id)
+CREATE INDEX pipeline_run_log_turn ON pipeline_run_log (turn_at, run_date, run_id)
     WHERE status IN ('queued', 'retrying');
 CREATE INDEX pipeline_run_log_ready ON pipeline_run_log (ready_at)
     WHERE status IN ('queued', 'retrying');
@@ -290,6 +290,8 @@ INSERT INTO status_transitions VALUES
     ('date', 'running', 'skipped', 'its run was cancelled'),
     ('date', 'done', 'running', 'it is run again'),
     ('date', 'done', 'outdated', 'its upstream, code or data changed since'),
+    ('date', 'done', 'failed', 'a check that came later failed'),
+    ('date', 'running', 'outdated', 'the run that was to renew it was cancelled'),
     ('date', 'failed', 'running', 'it is run again'),
     ('date', 'failed', 'skipped', 'a person skips it'),
     ('date', 'failed', 'done', 'a person says that it is done'),
@@ -336,7 +338,7 @@ BEGIN
         coalesce(nullif(current_setting('backhaul.actor', true), ''), session_user),
         machine, subject, NEW.pipeline_id,
         CASE WHEN TG_OP = 'UPDATE' THEN OLD.status END, NEW.status,
-        coalesce(to_jsonb(NEW) ->> TG_ARGV[2], nullif(current_setting('backhaul.reason', true), ''))
+        coalesce(nullif(current_setting('backhaul.reason', true), ''), to_jsonb(NEW) ->> TG_ARGV[2])
     );
     RETURN NEW;
 END $$;

@@ -1,0 +1,158 @@
+"""Who is told of what? Turns what happened to a pipeline into messages for its channels.
+
+Called in the transaction of the change itself: the message is queued if and only if it is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from backhaul.control.gather import read_pipelines
+from backhaul.control.notify.base import Kind, Message
+from backhaul.control.notify.config import NotifyConfig
+from backhaul.control.notify.outbox import enqueue
+from backhaul.control.notify.recipients import recipients
+from backhaul.control.records import DateRow, Pipeline, RunRow
+from backhaul.state.session import Connection
+
+
+@dataclass(frozen=True)
+class Notices:
+    """A project's. Messages name pipelines, dates and reasons, never a row's values."""
+
+    config: NotifyConfig = field(default_factory=NotifyConfig)
+
+    def failed(
+        self,
+        connection: Connection,
+        pipeline: Pipeline,
+        run: RunRow,
+        why: str | None,
+        now: datetime,
+    ) -> None:
+        """An attempt failed, and is tried again."""
+        key = f"failure:{run.run_id}:{run.attempt}"
+        title = f"{pipeline.pipeline_name}: attempt {run.attempt} for {dates_text(run)} failed"
+        self._run_message(connection, Kind.FAILURE, key, title, pipeline, run, why, now)
+
+    def exhausted(
+        self,
+        connection: Connection,
+        pipeline: Pipeline,
+        run: RunRow,
+        why: str | None,
+        now: datetime,
+    ) -> None:
+        key = f"retry_exhausted:{run.run_id}"
+        title = f"{pipeline.pipeline_name}: {dates_text(run)} failed for good"
+        self._run_message(connection, Kind.RETRY_EXHAUSTED, key, title, pipeline, run, why, now)
+
+    def quality(
+        self,
+        connection: Connection,
+        pipeline: Pipeline,
+        run: RunRow,
+        why: str | None,
+        now: datetime,
+    ) -> None:
+        key = f"quality:{run.run_id}"
+        title = f"{pipeline.pipeline_name}: checks failed for {dates_text(run)}"
+        self._run_message(connection, Kind.QUALITY, key, title, pipeline, run, why, now)
+
+    def recovered(
+        self, connection: Connection, pipeline: Pipeline, run: RunRow, now: datetime
+    ) -> None:
+        title = f"{pipeline.pipeline_name}: {dates_text(run)} succeeded after a failure"
+        key = f"recovery:{run.run_id}"
+        self._run_message(connection, Kind.RECOVERY, key, title, pipeline, run, None, now)
+
+    def backfills_done(
+        self,
+        connection: Connection,
+        pipeline: Pipeline,
+        requests: Sequence[tuple[Any, ...]],
+        now: datetime,
+    ) -> None:
+        """Requests of people that have nothing left to do."""
+        for request_id, count, bad, first, last in requests:
+            title = f"{pipeline.pipeline_name}: backfill of {count} dates is done"
+            text = f"{first} to {last}; {bad} of them failed" if bad else f"{first} to {last}"
+            key = f"backfill_done:{request_id}"
+            self._send(connection, Message(Kind.BACKFILL_DONE, key, title, text), pipeline, now)
+
+    def breached(self, connection: Connection, rows: Sequence[DateRow], now: datetime) -> None:
+        self._sla(connection, Kind.SLA_BREACH, rows, now)
+
+    def at_risk(self, connection: Connection, rows: Sequence[DateRow], now: datetime) -> None:
+        self._sla(connection, Kind.SLA_AT_RISK, rows, now)
+
+    def _sla(
+        self, connection: Connection, kind: Kind, rows: Sequence[DateRow], now: datetime
+    ) -> None:
+        pipelines = read_pipelines(connection, [row.pipeline_id for row in rows]) if rows else {}
+        for row in rows:
+            pipeline = pipelines[row.pipeline_id]
+            if pipeline.sla_breach_notification:
+                self._send(connection, _sla_message(kind, pipeline, row), pipeline, now)
+
+    def _run_message(
+        self,
+        connection: Connection,
+        kind: Kind,
+        key: str,
+        title: str,
+        pipeline: Pipeline,
+        run: RunRow,
+        why: str | None,
+        now: datetime,
+    ) -> None:
+        message = Message(
+            kind,
+            key,
+            title,
+            why or "",
+            pipeline=pipeline.pipeline_name,
+            run_id=run.run_id,
+            url=run.external_url,
+            facts={"attempt": run.attempt, "is_backfill": run.is_backfill},
+        )
+        self._send(connection, message, pipeline, now)
+
+    def _send(
+        self, connection: Connection, message: Message, pipeline: Pipeline, now: datetime
+    ) -> None:
+        told = recipients(
+            pipeline.notification_channel, pipeline.notification_details, self.config
+        )
+        enqueue(
+            connection,
+            message=message,
+            channels=told.recipients,
+            pipeline_id=pipeline.pipeline_id,
+            now=now,
+        )
+
+
+def dates_text(run: RunRow) -> str:
+    """`2026-01-31`, or `2026-01-01 to 2026-01-31 (31 dates)`."""
+    if not run.dates:
+        return "a run"
+    first, last = run.dates[0], run.dates[-1]
+    return str(first) if first == last else f"{first} to {last} ({len(run.dates)} dates)"
+
+
+def _sla_message(kind: Kind, pipeline: Pipeline, row: DateRow) -> Message:
+    late = kind is Kind.SLA_BREACH
+    done_by = f"was to be done by {row.sla_at:%Y-%m-%d %H:%M} UTC" if row.sla_at else ""
+    state = row.why or {"due": "it has not started", "running": "it is running"}.get(row.status, "")
+    return Message(
+        kind,
+        f"{kind.value}:{row.pipeline_id}:{row.data_date}:{row.slot}",
+        f"{pipeline.pipeline_name}: {row.data_date} {'is late' if late else 'may be late'}",
+        "; ".join(part for part in (done_by, state) if part),
+        pipeline=pipeline.pipeline_name,
+        run_id=row.run_id,
+    )

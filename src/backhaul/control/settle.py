@@ -1,0 +1,276 @@
+"""How does an attempt end? Its run, dates, backfills, dependents and messages, in one transaction.
+
+So a worker that dies around it leaves either nothing, and the run is picked up by another that asks
+the platform again, or all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from backhaul.control import carry, decide
+from backhaul.control.frequency import ScheduleInvalid
+from backhaul.control.ledger import LOOK, acting, rows_as, sql, wake
+from backhaul.control.notices import Notices
+from backhaul.control.records import Pipeline, RunRow, Slot
+from backhaul.control.retry import RetryDecision, decide_retry, parse_retry
+from backhaul.control.triggers.base import Fate, JobCheck, Progress
+from backhaul.state.errors import translated
+from backhaul.state.jsonable import plain, plain_text
+from backhaul.state.session import Connection
+
+
+@dataclass(frozen=True)
+class End:
+    """How an attempt ended, as the worker saw it. `chance`: the randomness of a retry's jitter."""
+
+    progress: Progress
+    ended_at: datetime
+    chance: float = 0.0
+
+    @property
+    def fate(self) -> Fate:
+        return self.progress.fate
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the run's row says then."""
+
+    status: str
+    message: str | None
+    quality: bool | None
+    retry: RetryDecision | None = None
+    schedule_used: str | None = None
+
+
+@dataclass
+class Settling:
+    """One end of one attempt. `worker`: whose claim it is."""
+
+    connection: Connection
+    notices: Notices
+    pipeline: Pipeline
+    run: RunRow
+    worker: str
+    now: datetime
+    slots: list[Slot] = field(default_factory=list)
+
+    def settle(self, end: End) -> str | None:
+        """The run's new status; None if it is not ours any more, and nothing is written."""
+        with (
+            translated(f"write down the end of run {self.run.run_id}"),
+            acting(self.connection, self.worker, self.now),
+        ):
+            self._do("lock_clocks")
+            rows = rows_as(self.connection, RunRow, sql("runs", "lock_run"), self._values())
+            if not rows or not self._ours(rows[0]):
+                return None
+            self.run = rows[0]
+            self._add_checks(end.progress.checks)
+            verdict = self._verdict(end)
+            self._write(verdict, end)
+            wake(self.connection, LOOK)
+            return verdict.status
+
+    def _ours(self, row: RunRow) -> bool:
+        claimed = (row.claimed_by, row.claim) == (self.worker, self.run.claim)
+        return claimed and row.status in ("running", "cancelling")
+
+    def _add_checks(self, checks: Sequence[JobCheck]) -> None:
+        if checks:
+            rows = [
+                {
+                    "name": plain_text(one.name),
+                    "passed": one.passed,
+                    "details": plain_text(one.details) if one.details else None,
+                    "kind": one.kind,
+                    "severity": one.severity,
+                    "bad_rows": one.bad_rows,
+                }
+                for one in checks
+            ]
+            self._do("add_quality", rows=carry.jsonable(rows), since=self.run.start_time)
+
+    def _verdict(self, end: End) -> Verdict:
+        progress = end.progress
+        if progress.fate is Fate.CANCELLED:
+            return Verdict("cancelled", progress.message, None)
+        quality, bad = self._quality()
+        if progress.fate is Fate.SUCCEEDED:
+            if quality is False:
+                return Verdict("failed", f"quality: {bad}", False)
+            return Verdict("succeeded", None, quality)
+        retry, used = self._retry(end)
+        again = retry.again_at is not None and self.run.status == "running"
+        message = progress.message or "the job failed"
+        return Verdict("retrying" if again else "failed", message, quality, retry, used)
+
+    def _quality(self) -> tuple[bool | None, str | None]:
+        """Whether the gate lets it pass; None where nothing was checked, or nothing is asked for."""
+        row = self._do("quality").fetchone()
+        if not self.pipeline.data_quality_check or row is None or not row[0]:
+            return None, None
+        count, bad, first = row
+        told = f"{bad} of {count} checks failed, first {first}"
+        return not bad, told
+
+    def _retry(self, end: End) -> tuple[RetryDecision, str | None]:
+        pipeline = self.pipeline
+        try:
+            schedule = parse_retry(pipeline.retry_schedule)
+        except ScheduleInvalid:
+            schedule = parse_retry(None)  # told on the pipeline by the scheduler
+        decision = decide_retry(
+            schedule=schedule,
+            enabled=pipeline.retry_enabled,
+            attempts_made=self.run.retry_attempts + 1,
+            max_attempts=pipeline.max_retry_attempts,
+            retryable=end.progress.retryable,
+            now=self.now,
+            chance=end.chance,
+            asked_delay=end.progress.retry_after,
+        )
+        return decision, str(schedule) if pipeline.retry_enabled else None
+
+    def _write(self, verdict: Verdict, end: End) -> None:
+        self._end_run(verdict, end)
+        self._do("free_slots", run_ids=[self.run.run_id])
+        if verdict.status == "retrying":
+            assert verdict.retry is not None
+            self._do("say_retry", why=f"failed; {verdict.retry.why}")
+            self.notices.failed(self.connection, self.pipeline, self.run, verdict.message, self.now)
+            return
+        self._end_dates(verdict, end)
+        self._end_backfills(verdict)
+        self._tell(verdict)
+        self._do("look_at_dependents")
+
+    def _end_run(self, verdict: Verdict, end: End) -> None:
+        progress, retrying = end.progress, verdict.status == "retrying"
+        result = Jsonb(plain(progress.result)) if progress.result else None
+        message = plain_text(verdict.message)[:4000] if verdict.message else None
+        self._do(
+            "end_attempt",
+            attempt=self.run.attempt,
+            status="failed" if retrying else verdict.status,
+            error_message=message,
+            result=result,
+        )
+        self._do(
+            "end_run",
+            status=verdict.status,
+            end_time=None if retrying else end.ended_at,
+            retry_attempts=self.run.retry_attempts + retrying,
+            retry_schedule_used=verdict.schedule_used or self.run.retry_schedule_used,
+            error_message=message,
+            data_quality_passed=verdict.quality,
+            sla_met=None,
+            ready_at=verdict.retry.again_at if verdict.retry and retrying else self.now,
+            result=result,
+            external_url=progress.url,
+        )
+
+    def _end_dates(self, verdict: Verdict, end: End) -> None:
+        if verdict.status == "succeeded":
+            values = {"ended_at": end.ended_at, "code_version": self.pipeline.code_version}
+            rows = self._do("end_dates_done", **values).fetchall()
+            self._freshen([row[0] for row in rows])
+        else:
+            block = "end_dates_cancelled" if verdict.status == "cancelled" else "end_dates_failed"
+            rows = self._do(block, why=verdict.message or "cancelled").fetchall()
+        self.slots = [(row[0], row[1]) for row in rows]
+        met = [row[2] for row in rows if row[2] is not None]
+        if met and not self.run.is_backfill:
+            self.connection.execute(
+                "UPDATE pipeline_run_log SET sla_met = %s WHERE run_id = %s",
+                [all(met), self.run.run_id],
+            )
+
+    def _freshen(self, days: Sequence[Any]) -> None:
+        if days:
+            self._do("freshen", day=max(days))
+            self._outdate(days)
+
+    def _outdate(self, days: Sequence[Any]) -> None:
+        """What was made from an earlier version of these dates; made anew by itself where wanted."""
+        why = f"{self.pipeline.pipeline_name} was made anew"
+        rows = self._do("outdate_dependents", days=list(days), why=why).fetchall()
+        by_pipeline: dict[int, list[Slot]] = {}
+        for pipeline_id, day, slot in rows:
+            by_pipeline.setdefault(pipeline_id, []).append((day, slot))
+        wanted = self._do("auto_pipelines", ids=list(by_pipeline)).fetchall() if rows else []
+        for pipeline_id, priority in wanted:
+            self._queue(pipeline_id, sorted(by_pipeline[pipeline_id]), decide.UPSTREAM, priority)
+
+    def _end_backfills(self, verdict: Verdict) -> None:
+        """The queue's entries; and a scheduled date that failed for good is queued once by itself."""
+        status = {"succeeded": "done"}.get(verdict.status, verdict.status)
+        requests = {
+            row[0]
+            for row in self._do(
+                "end_backfills",
+                status=status,
+                retry_attempts=self.run.retry_attempts,
+                error_message=verdict.message,
+            ).fetchall()
+            if row[0]
+        }
+        if requests:
+            done = self._do("requests_done", requests=sorted(requests)).fetchall()
+            self.notices.backfills_done(self.connection, self.pipeline, done, self.now)
+        if status == "failed" and self.pipeline.auto_backfill and not self.run.is_backfill:
+            self._queue(self.run.pipeline_id, self.slots, decide.FAILED, self.pipeline.priority)
+
+    def _queue(
+        self, pipeline_id: int | None, slots: Sequence[Slot], reason: str, priority: int
+    ) -> None:
+        assert pipeline_id is not None
+        carry.queue_backfills(
+            self.connection,
+            pipeline_id,
+            slots,
+            now=self.now,
+            requested_by="scheduler",
+            reason=reason,
+            priority=priority,
+        )
+
+    def _tell(self, verdict: Verdict) -> None:
+        about = (self.connection, self.pipeline, self.run)
+        if verdict.status == "failed" and verdict.quality is False:
+            self.notices.quality(*about, verdict.message, self.now)
+        elif verdict.status == "failed":
+            self.notices.exhausted(*about, verdict.message, self.now)
+        elif verdict.status == "succeeded" and self._failed_before():
+            self.notices.recovered(*about, self.now)
+
+    def _failed_before(self) -> bool:
+        row = self._do("failed_before", dates=list(self.run.dates)).fetchone()
+        return bool(row and row[0])
+
+    def _values(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run.run_id,
+            "pipeline_id": self.pipeline.pipeline_id,
+            "now": self.now,
+            "worker": self.worker,
+            "claim": self.run.claim,
+        }
+
+    def _do(self, block: str, **more: Any) -> Any:
+        return self.connection.execute(sql("runs", block), {**self._values(), **more})
+
+
+def failed(message: str, *, retryable: bool, after: timedelta | None = None) -> Progress:
+    """An attempt that failed on our side."""
+    return Progress(Fate.FAILED, message, retryable=retryable, retry_after=after)
+
+
+def cancelled(by: str) -> Progress:
+    return Progress(Fate.CANCELLED, f"cancelled by {by}")
