@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from backhaul.clock import Clock, SystemClock
+from backhaul.control.by_hand import HandRun, actor_name, own_run_id, recorded
 from backhaul.errors import NeedsOperator
 from backhaul.extract.plan import TablePlan
 from backhaul.extract.planner import Planner
@@ -57,6 +58,7 @@ class Workshop:
     state: State
     store: Store
     home: Path
+    run_id: str
     _stack: ExitStack
     _server: EmbeddedServer | None = None
     _spark: list[SparkSession] = field(default_factory=list)
@@ -70,6 +72,10 @@ class Workshop:
     def extract(self, plans: Sequence[TablePlan], observer: Observer) -> list[TableResult]:
         """Make it happen: exactly these plans."""
         return self.executor().extract(plans, observer)
+
+    def recorded(self, *words: str) -> AbstractContextManager[HandRun]:
+        """A command's work as a run of the history: see control/by_hand.py."""
+        return recorded(self.state.url, self.clock, self.run_id, actor_name(), words)
 
     def bring(self, selection: Selection, observer: Observer) -> list[TableResult]:
         """Extract, and the keys of those tables whose deletes a load follows."""
@@ -123,6 +129,7 @@ class Workshop:
             self.resolve,
             self.destination,
             self.project.variables,
+            run_id=self.run_id,
         )
         return desk.verify(patterns, to=to, show=show)
 
@@ -139,6 +146,7 @@ class Workshop:
             self._limits,
             self.project.prices,
             self.project.quality.history,
+            run_id=self.run_id,
         )
         return LoadDesk(self.state, loader, self.entries, self.destination)
 
@@ -322,7 +330,7 @@ def open_workshop(folder: Path, clock: Clock | None = None) -> Iterator[Workshop
             url = server.url
         state = stack.enter_context(attach(url, clock))
         store = open_store(project.store, project.folder)
-        yield Workshop(project, clock, state, store, home, stack, server)
+        yield Workshop(project, clock, state, store, home, own_run_id(), stack, server)
 
 
 def _start_embedded(project: Project) -> AbstractContextManager[EmbeddedServer]:

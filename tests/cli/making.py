@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from backhaul.control.by_hand import HandRun
 from backhaul.errors import BackhaulError
 from backhaul.extract.decide import Action, Decision
 from backhaul.extract.plan import TablePlan
@@ -126,6 +127,10 @@ class FakeWorkshop:
         if self.error:
             raise self.error
         return list(self.results)
+
+    @contextlib.contextmanager
+    def recorded(self, *words: str) -> Iterator[HandRun]:
+        yield HandRun("2f0c7f2e-0000-4000-8000-000000000000")
 
     def preflight(self) -> list[Finding]:
         return list(self.findings)

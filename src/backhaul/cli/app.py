@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from backhaul.cli import demo, export, load, loads, project, status, verify
+from backhaul.cli import (
+    backfills,
+    dates,
+    demo,
+    export,
+    load,
+    loads,
+    notify,
+    pipeline,
+    project,
+    runs,
+    serve,
+    status,
+    verify,
+)
 
 # Plain help: rich's takes longer to import than a whole command's start-up may.
 app = typer.Typer(
@@ -53,6 +67,15 @@ app.command("loads")(loads.loads)
 app.command("rollback")(loads.rollback)
 app.command("maintain")(loads.maintain)
 app.command("verify")(verify.verify)
+app.add_typer(pipeline.app, name="pipeline")
+app.command("dates")(dates.dates)
+app.command("backfill")(backfills.backfill)
+app.add_typer(backfills.app, name="backfills")
+app.add_typer(runs.app, name="runs")
+app.add_typer(notify.app, name="notify")
+app.command("serve")(serve.serve)
+app.command("scheduler")(serve.scheduler)
+app.command("worker")(serve.worker)
 
 
 def main() -> None:

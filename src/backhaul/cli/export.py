@@ -126,7 +126,11 @@ def _bring(
     results: Sequence[TableResult] = ()
     interrupted = False
     verb = "deletes" if selection.deletes else "extract"
-    with watched(verb, folder, verbose), open_workshop(folder) as workshop:
+    with (
+        watched(verb, folder, verbose),
+        open_workshop(folder) as workshop,
+        workshop.recorded(verb, *selection.patterns) as record,
+    ):
         plans = _planned(workshop, selection)
         try:
             with watch:
@@ -134,8 +138,10 @@ def _bring(
         except KeyboardInterrupt:
             interrupted = True
             results = watch.results
-    interrupted = interrupted or any(result.status == "interrupted" for result in results)
-    code = ExitCode.INTERRUPTED if interrupted else exit_code(results)
+        interrupted = interrupted or any(result.status == "interrupted" for result in results)
+        code = ExitCode.INTERRUPTED if interrupted else exit_code(results)
+        rows = sum(result.rows for result in results)
+        record.end(code, [one.error for one in results], tables=len(results), rows_extracted=rows)
     if as_json:
         screen.document(results_dict(results, code))
     else:

@@ -48,14 +48,20 @@ def run(
         watch = choose_watch(screen, quiet=quiet, as_json=as_json)
         load_watch = LoadWatch(screen, quiet=quiet, silent=as_json)
         selection = Selection(patterns=tuple(tables or ()), full=full)
-        with watched("run", folder, verbose), open_workshop(folder) as workshop:
+        with (
+            watched("run", folder, verbose),
+            open_workshop(folder) as workshop,
+            workshop.recorded("run", *(tables or ())) as record,
+        ):
             brought = workshop.bring(selection, watch)
             loaded: Sequence[LoadResult] = ()
             if not any(one.status == "interrupted" for one in brought):
                 failed = [one.table for one in brought if one.status == "failed"]
                 with load_watch:
                     loaded = workshop.load(selection.patterns, load_watch, without=failed)
-        code = _run_code(brought, loaded)
+            code = _run_code(brought, loaded)
+            errors = [*(one.error for one in brought), *(one.error for one in loaded)]
+            record.end(code, errors, **_counts(brought, loaded))
         _tell(screen, brought, loaded, code, as_json=as_json, quiet=quiet)
         raise typer.Exit(code)
 
@@ -84,11 +90,29 @@ def load(
         from backhaul.wiring import open_workshop
 
         load_watch = LoadWatch(screen, quiet=quiet, silent=as_json)
-        with watched("load", folder, verbose), open_workshop(folder) as workshop, load_watch:
+        with (
+            watched("load", folder, verbose),
+            open_workshop(folder) as workshop,
+            workshop.recorded("load", *(tables or ())) as record,
+            load_watch,
+        ):
             loaded = workshop.load(tuple(tables or ()), load_watch, to=to)
-        code = _run_code((), loaded)
+            code = _run_code((), loaded)
+            record.end(code, [one.error for one in loaded], **_counts((), loaded))
         _tell(screen, (), loaded, code, as_json=as_json, quiet=quiet)
         raise typer.Exit(code)
+
+
+def _counts(brought: Sequence[TableResult], loaded: Sequence[LoadResult]) -> dict[str, int]:
+    """What the run's row says."""
+    return {
+        "tables": len(brought),
+        "rows_extracted": sum(one.rows for one in brought),
+        "loads": len(loaded),
+        "rows_inserted": sum(one.rows_inserted for one in loaded),
+        "rows_updated": sum(one.rows_updated for one in loaded),
+        "rows_deleted": sum(one.rows_deleted for one in loaded),
+    }
 
 
 def _plan(

@@ -10,6 +10,7 @@ import typer
 from backhaul.cli.boundary import boundary
 from backhaul.cli.load import To
 from backhaul.cli.options import AsJson, Debug, Folder, Tables, Verbose
+from backhaul.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,8 +71,13 @@ def rollback(
         from backhaul.observe.log import watched
         from backhaul.wiring import open_workshop
 
-        with watched("rollback", folder, verbose), open_workshop(folder) as workshop:
+        with (
+            watched("rollback", folder, verbose),
+            open_workshop(folder) as workshop,
+            workshop.recorded("rollback", table, "--to", str(load_id)) as record,
+        ):
             undone = workshop.rollback(table, load_id, destination)
+            record.end(ExitCode.OK, loads_undone=len(undone))
         screen.say(f"{table} is as load {load_id} left it", style="green")
         if undone:
             screen.say(f"{count(len(undone), 'load')} undone; `backhaul load` brings them again")
@@ -98,8 +104,13 @@ def maintain(
         from backhaul.observe.log import watched
         from backhaul.wiring import open_workshop
 
-        with watched("maintain", folder, verbose), open_workshop(folder) as workshop:
+        with (
+            watched("maintain", folder, verbose),
+            open_workshop(folder) as workshop,
+            workshop.recorded("maintain", *(tables or ())) as record,
+        ):
             done = workshop.maintain(tuple(tables or ()), to=to, force=force)
+            record.end(ExitCode.OK, tables=len(done))
         if as_json:
             told = [{**asdict(one), "target": str(one.target)} for one in done]
             screen.document({"tables": told})

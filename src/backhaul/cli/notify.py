@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from backhaul.cli.boundary import boundary
-from backhaul.cli.options import AsJson, Debug, Folder, Verbose
+from backhaul.cli.options import AsJson, Debug, Folder, Verbose, verbs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from backhaul.control.notify.trial import Trial
 
 
+app = verbs("Notifications: test a channel.")
+
+
+@app.command("test")
 def notify_test(
     channel: Annotated[
         str | None,

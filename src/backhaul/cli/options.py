@@ -36,3 +36,13 @@ Verbose = Annotated[
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def verbs(text: str) -> typer.Typer:
+    """A group of verbs, with the plain help of the command itself."""
+    return typer.Typer(
+        help=text,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )

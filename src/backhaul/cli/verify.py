@@ -48,13 +48,20 @@ def verify(
         from backhaul.wiring import open_workshop
 
         results = []
-        with watched("verify", folder, verbose), open_workshop(folder) as workshop:
+        with (
+            watched("verify", folder, verbose),
+            open_workshop(folder) as workshop,
+            workshop.recorded("verify", *(tables or ())) as record,
+        ):
             show = limit if show_values else 0
             for result in workshop.verify(tuple(tables or ()), to=to, show=show):
                 results.append(result)
                 if not as_json:
                     show_result(screen, result)
-        code = exit_code(results)
+            code = exit_code(results)
+            differing = sum(result.differing for result in results)
+            errors = [result.error for result in results]
+            record.end(code, errors, tables=len(results), differing=differing)
         if as_json:
             screen.document(results_dict(results, code))
         raise typer.Exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -14,10 +15,11 @@ from backhaul.control.calendar import Schedule, next_due
 from backhaul.control.gather import Schedules
 from backhaul.control.ledger import LOOK, acting, record_change, rows_as, rows_of, sql, wake
 from backhaul.control.records import Attempt, Change, Pipeline, RunRow
-from backhaul.errors import ConfigError
+from backhaul.errors import ConfigError, NotFound
 from backhaul.state.errors import translated
 from backhaul.state.session import Connection
 
+_ID = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 Connect = Callable[[], AbstractContextManager[Connection]]
 
 
@@ -116,6 +118,19 @@ class Desk:
         with translated("read the run"), self.connect() as connection:
             return find_run(connection, run_id)
 
+    def run_like(self, begin: str) -> RunRow:
+        """The run whose id begins like this: lists show the first eight letters."""
+        if not _ID.fullmatch(begin.lower()):
+            raise ConfigError(f"{begin!r} is no run's id", remedy="`backhaul runs list` shows them")
+        with translated("look for the run"), self.connect() as connection:
+            rows: list[RunRow] = rows_as(
+                connection, RunRow, sql("desk", "runs_like"), {"begin": begin.lower()}
+            )
+        if len(rows) == 1:
+            return rows[0]
+        said = "there is no run" if not rows else "there are several runs"
+        raise ConfigError(f"{said} {begin}", remedy="give more of the id, as `runs list` shows it")
+
     def attempts(self, run_id: str) -> list[Attempt]:
         with translated("read the attempts"), self.connect() as connection:
             found: list[Attempt] = rows_as(
@@ -188,7 +203,7 @@ def find_pipeline(connection: Connection, name: str) -> Pipeline:
     names = [row[0] for row in connection.execute(sql("desk", "pipeline_names")).fetchall()]
     close = difflib.get_close_matches(name, names, n=3)
     remedy = f"did you mean {' or '.join(close)}?" if close else _known(names)
-    raise ConfigError(f"no pipeline is named {name!r}", remedy=remedy)
+    raise NotFound(f"no pipeline is named {name!r}", remedy=remedy)
 
 
 def _known(names: Sequence[str]) -> str:
@@ -202,4 +217,4 @@ def find_run(connection: Connection, run_id: str) -> RunRow:
     if rows:
         found: RunRow = rows[0]
         return found
-    raise ConfigError(f"there is no run {run_id}", remedy="`backhaul runs` lists them")
+    raise NotFound(f"there is no run {run_id}", remedy="`backhaul runs` lists them")

@@ -10,8 +10,9 @@ import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import psycopg
 
@@ -171,11 +172,21 @@ class Lane:
             return False
         values = self._values(pipeline, job.parameters)
         for signal in pipeline.signals:
-            if why := self.signals(render(dict(signal), values, self.environ, at="wait_for")):
+            asked = {"since": self._since(pipeline), **signal}
+            if why := self.signals(render(asked, values, self.environ, at="wait_for")):
                 self._say_why(why)
                 self._give_back(self.clock.now() + SIGNAL_EVERY, why)
                 return True
         return False
+
+    def _since(self, pipeline: Pipeline) -> str:
+        """A load has the run's dates if it is of their end or later; or of when the run began, for a
+        run of a date that is not over yet."""
+        if not self.run.dates:
+            return self.run.created_at.isoformat()
+        day = self.run.dates[-1] + timedelta(days=1)
+        end = datetime.combine(day, time(0), ZoneInfo(pipeline.timezone))
+        return min(end, self.run.created_at).isoformat()
 
     def _say_why(self, why: str) -> None:
         with self.connection.transaction():

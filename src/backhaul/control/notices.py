@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from backhaul.control.gather import read_pipelines
@@ -117,7 +117,11 @@ class Notices:
             pipeline=pipeline.pipeline_name,
             run_id=run.run_id,
             url=run.external_url,
-            facts={"attempt": run.attempt, "is_backfill": run.is_backfill},
+            facts={
+                "attempt": run.attempt,
+                "is_backfill": run.is_backfill,
+                "incident": incident(pipeline, run.run_date),
+            },
         )
         self._send(connection, message, pipeline, now)
 
@@ -155,4 +159,10 @@ def _sla_message(kind: Kind, pipeline: Pipeline, row: DateRow) -> Message:
         "; ".join(part for part in (done_by, state) if part),
         pipeline=pipeline.pipeline_name,
         run_id=row.run_id,
+        facts={"incident": incident(pipeline, row.data_date)},
     )
+
+
+def incident(pipeline: Pipeline, day: date | None) -> str:
+    """What a recovery closes: the trouble of one date, not all of a pipeline's."""
+    return f"{pipeline.pipeline_name}/{day}"

@@ -60,6 +60,7 @@ class Settling:
     worker: str
     now: datetime
     slots: list[Slot] = field(default_factory=list)
+    late: bool = False
 
     def settle(self, end: End) -> str | None:
         """The run's new status; None if it is not ours any more, and nothing is written."""
@@ -186,6 +187,7 @@ class Settling:
             rows = self._do(block, why=verdict.message or "cancelled").fetchall()
         self.slots = [(row[0], row[1]) for row in rows]
         met = [row[2] for row in rows if row[2] is not None]
+        self.late = not self.run.is_backfill and not all(met)
         if met and not self.run.is_backfill:
             self.connection.execute(
                 "UPDATE pipeline_run_log SET sla_met = %s WHERE run_id = %s",
@@ -247,7 +249,7 @@ class Settling:
             self.notices.quality(*about, verdict.message, self.now)
         elif verdict.status == "failed":
             self.notices.exhausted(*about, verdict.message, self.now)
-        elif verdict.status == "succeeded" and self._failed_before():
+        elif verdict.status == "succeeded" and (self.late or self._failed_before()):
             self.notices.recovered(*about, self.now)
 
     def _failed_before(self) -> bool:

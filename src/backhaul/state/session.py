@@ -46,9 +46,14 @@ def connect(url: str, *, application: str = APPLICATION, autocommit: bool = Fals
         prepare_threshold=None,
         **parameters,
     )
-    connection.execute(_SET, [json.dumps(_SETTINGS)])
+    prepare(connection)
     connection.autocommit = autocommit
     return connection
+
+
+def prepare(connection: Connection) -> None:
+    """The settings of each of our sessions."""
+    connection.execute(_SET, [json.dumps(_SETTINGS)])
 
 
 def lane_application(run_id: str) -> str:

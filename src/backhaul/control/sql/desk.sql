@@ -51,6 +51,13 @@ LIMIT %(limit)s;
 -- name: run
 SELECT {runs} FROM pipeline_run_log WHERE run_id = %(run_id)s;
 
+-- name: runs_like
+-- The ids that begin so are a range of the primary key.
+SELECT {runs} FROM pipeline_run_log
+WHERE run_id BETWEEN rpad(replace(%(begin)s, '-', ''), 32, '0')::uuid
+                 AND rpad(replace(%(begin)s, '-', ''), 32, 'f')::uuid
+LIMIT 2;
+
 -- name: attempts
 SELECT run_id::text, attempt, status, started_at, ended_at, worker, external_run_id, external_url,
        error_message, result

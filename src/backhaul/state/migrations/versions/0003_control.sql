@@ -229,6 +229,11 @@ CREATE TABLE pipeline_notifications (
 );
 CREATE INDEX pipeline_notifications_next ON pipeline_notifications (next_attempt_at)
     WHERE notification_status IN ('pending', 'sending');
+CREATE INDEX pipeline_notifications_channel
+    ON pipeline_notifications (notification_channel, notification_id)
+    WHERE notification_status IN ('pending', 'sending');
+CREATE INDEX pipeline_notifications_sent ON pipeline_notifications (notification_channel, sent_at)
+    WHERE notification_status = 'sent';
 CREATE INDEX pipeline_notifications_pipeline
     ON pipeline_notifications (pipeline_id, notification_id DESC);
 
@@ -384,3 +389,12 @@ BEGIN
 END $$;
 CREATE TRIGGER backfill_added AFTER INSERT ON backfill_queue
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION backhaul_backfill_look();
+
+-- What a job reported by itself, until the worker that waits for it reads it.
+CREATE TABLE run_callbacks (
+    run_id uuid NOT NULL REFERENCES pipeline_run_log,
+    attempt integer NOT NULL,
+    received_at timestamptz NOT NULL,
+    body jsonb NOT NULL,
+    PRIMARY KEY (run_id, attempt)
+);
