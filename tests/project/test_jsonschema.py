@@ -14,12 +14,14 @@ from backhaul.project.jsonschema import json_schema
 from backhaul.project.loader import MANIFEST_KEYS, PROJECT_KEYS
 from backhaul.project.manifest import TableSettings
 from backhaul.project.models import ExtractSettings
+from backhaul.project.pipeline import PipelineSettings
 from tests.project.test_gitlab import INFO, TABLES
 
 # A library that the tests' fake S3 brings along; nothing of ours imports it.
 Draft202012Validator = pytest.importorskip("jsonschema").Draft202012Validator
 PROJECT = Draft202012Validator(json_schema("project"))
 MANIFEST = Draft202012Validator(json_schema("manifest"))
+PIPELINES = Draft202012Validator(json_schema("pipelines"))
 
 
 def plain(text: str) -> Any:
@@ -30,7 +32,7 @@ def plain(text: str) -> Any:
 
 
 def test_the_schemas_are_schemas() -> None:
-    for kind in (PROJECT, MANIFEST):
+    for kind in (PROJECT, MANIFEST, PIPELINES):
         Draft202012Validator.check_schema(kind.schema)
 
 
@@ -45,6 +47,8 @@ def test_the_schemas_are_schemas() -> None:
         "prices: {currency: EUR, executor_hour: 0.12, read_tb: 5, write_tb: 5}",
         "quality: {history: 5}",
         "lake: {format_version: 2, properties: {a: b}, conf: {c: d}, batch_rows: 5}",
+        "control: {max_runs: 5, platforms: {dbt: {max_runs: 2}}, poll: 5s, api: {port: 80}}",
+        "notify: {channels: {a: {type: slack, url_path: x, types: [failure]}}, default: a}",
     ],
 )
 def test_projects_that_are_right(text: str) -> None:
@@ -67,6 +71,12 @@ def test_projects_that_are_right(text: str) -> None:
         "lake: {format_version: 4}",
         "prices: {hour: 1}",
         "quality: {history: 0}",
+        "control: {max_runs: 0}",
+        "control: {platforms: {dbt: 5}}",
+        "control: {api: {prot: 5}}",
+        "notify: {channels: {a: {type: slak}}}",
+        "notify: {channels: {a: {type: slack, url: x, types: [failed]}}}",
+        "notify: {chanels: {}}",
     ],
 )
 def test_projects_that_are_wrong(text: str) -> None:
@@ -111,6 +121,40 @@ def test_manifests_that_are_wrong(text: str) -> None:
     assert not MANIFEST.is_valid(plain(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pipelines: ",
+        "pipelines: {a: , b: {tables: x, schedule: daily}}",
+        "pipelines: {a: {schedule: {weekly: [mon], at: '06:00'}, retry: false, sla: '08:00'}}",
+        "pipelines: {a: {backfill: true, multi_date: {max: 5}, notify: {types: [failure]}}}",
+        "pipelines: {a: {depends_on: [b, {pipeline: c, window: [-1, 0]}], wait_for: {file: x}}}",
+        "pipelines: {a: {parameters: {n: 5}, settings: {any: [thing]}, timeout: 90, paused: true}}",
+        "pipelines: {a: {priority: '{{ env(\"P\") }}', checks: '{{ env(\"C\") }}'}}",
+        "x-mine: 1",
+    ],
+)
+def test_pipelines_that_are_right(text: str) -> None:
+    assert [error.message for error in PIPELINES.iter_errors(plain(text))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pipeline: {}",
+        "pipelines: {a: {schedle: daily}}",
+        "pipelines: {a: {schedule: {wekly: mon}}}",
+        "pipelines: {a: {retry: {atempts: 1}}}",
+        "pipelines: {a: {notify: {types: [failed]}}}",
+        "pipelines: {a: {depends_on: [{offset: 1}]}}",
+        "pipelines: {a: {wait_for: file}}",
+        "pipelines: {a: {concurrency: 0}}",
+    ],
+)
+def test_pipelines_that_are_wrong(text: str) -> None:
+    assert not PIPELINES.is_valid(plain(text))
+
+
 def test_every_setting_is_there() -> None:
     project, manifest = json_schema("project"), json_schema("manifest")
     assert set(project["properties"]) == set(PROJECT_KEYS)
@@ -120,6 +164,8 @@ def test_every_setting_is_there() -> None:
     own, gitlab, _ = manifest["properties"]["tables"]["additionalProperties"]["anyOf"]
     assert set(own["properties"]) == set(TableSettings.keys())
     assert set(gitlab["properties"]) == set(GitlabSettings.keys())
+    entry = json_schema("pipelines")["properties"]["pipelines"]["additionalProperties"]
+    assert set(entry["properties"]) == set(PipelineSettings.keys())
     assert set(project["properties"]["extract"]["properties"]) == set(ExtractSettings.keys())
 
 

@@ -86,3 +86,18 @@ def test_many_braces_are_read_quickly() -> None:
     value, findings = read("a: '" + "{" * 200_000 + "'\n")
     assert len(value["a"]) == 200_000
     assert not findings
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ('{{ env("GONE") }}', '{{ env("GONE") }}'),
+        ('"x {{ env(\\"GONE\\") }}"', 'x {{ env("GONE") }}'),
+        ("'{{ date | format(''%Y'') }}'", "{{ date | format('%Y') }}"),
+        ("{{ date }} # no", "{{ date }}"),
+    ],
+)
+def test_templates_for_later_are_kept(written: str, value: str) -> None:
+    document, findings = read_text(f"a: {written}\n", "f.yml", Templates({}).for_later())
+    assert document is not None
+    assert (document.root.plain(), findings) == ({"a": value}, [])

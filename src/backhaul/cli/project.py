@@ -22,6 +22,7 @@ class SchemaKind(StrEnum):
 
     PROJECT = "project"
     MANIFEST = "manifest"
+    PIPELINES = "pipelines"
 
 
 def init(folder: Folder = Path(), debug: Debug = False) -> None:
@@ -100,7 +101,10 @@ def _show(screen: Screen, findings: list[Finding]) -> None:
 def schema(
     kind: Annotated[
         SchemaKind,
-        typer.Argument(help="backhaul.yml (project) or the files of manifest/ (manifest)."),
+        typer.Argument(
+            help="backhaul.yml (project), the files of manifest/ (manifest) or of pipelines/ "
+            "(pipelines)."
+        ),
     ] = SchemaKind.PROJECT,
     debug: Debug = False,
 ) -> None:

@@ -20,11 +20,13 @@ from backhaul.project.manifest import TableEntry
 from backhaul.project.pipeline import (
     MAX_NAME_BYTES,
     NAME,
+    PLATFORMS,
     NotifySettings,
     PipelineEntry,
     SignalSettings,
     SlaSettings,
 )
+from backhaul.project.template import UNSET
 from backhaul.project.translate import Section, did_you_mean
 
 # What backhaul's own platform does; `run` where nothing is said.
@@ -38,6 +40,12 @@ class Known:
     tables: Sequence[TableEntry] = ()
     connections: Collection[str] = ()
     channels: Collection[str] = ()
+
+
+def check_platform(section: Section, platform: str) -> None:
+    if platform not in PLATFORMS and UNSET not in platform:
+        message = f"there is no platform {platform[:60]!r}"
+        section.find("unknown_platform", message, did_you_mean(platform, PLATFORMS), "platform")
 
 
 def check_job(section: Section, job: Mapping[str, Any], known: Known) -> None:
@@ -69,7 +77,7 @@ def _are_texts(patterns: object) -> bool:
 
 def check_channels(section: Section, notify: NotifySettings, known: Known) -> None:
     for name in notify.channels:
-        if name not in known.channels:
+        if name not in known.channels and UNSET not in name:
             message = f"no channel is named {name!r}"
             remedy = f"add it to `notify:` in backhaul.yml; {did_you_mean(name, known.channels)}"
             section.find("unknown_channel", message, remedy, "notify")
@@ -77,6 +85,8 @@ def check_channels(section: Section, notify: NotifySettings, known: Known) -> No
 
 def check_sla(section: Section, sla: SlaSettings, schedule: Schedule | None) -> time | None:
     """The promised time of day; a promise that is broken before a run can begin is a mistake."""
+    if UNSET in sla.time:
+        return None
     steps = ("sla", "time") if section.node.get("sla", "time") else ("sla",)
     try:
         at = schedule_of(schedule_type="manual", schedule_time=sla.time).at
@@ -101,12 +111,15 @@ def _after_the_schedule(
     section.find("sla_too_early", message, remedy, *steps, level=level)
 
 
-def check_signal(section: Section, signal: SignalSettings, known: Known) -> Mapping[str, Any]:
-    """The signal with what it leaves out."""
+def check_signal(
+    section: Section, signal: SignalSettings, known: Known, since: str | None = None
+) -> Mapping[str, Any]:
+    """The signal with what it leaves out; `since` is how new a load must be that does not say it."""
     if signal.load is not None:
         to = signal.to or LAKE
         _known_load(section, signal.load, to, known)
-        return {"load": signal.load, "to": to}
+        wanted = signal.since or since
+        return {"load": signal.load, "to": to, **({"since": wanted} if wanted else {})}
     if signal.file is not None:
         return {"file": signal.file}
     connection = signal.connection
@@ -173,7 +186,7 @@ def _duplicates(
 def _upstreams(entry: PipelineEntry, names: Collection[str]) -> Iterator[Finding]:
     seen: set[tuple[str, int, int]] = set()
     for one in entry.depends_on:
-        if one.upstream not in names:
+        if one.upstream not in names and UNSET not in one.upstream:
             message = f"no pipeline is named {one.upstream!r}"
             remedy = did_you_mean(one.upstream, names)
             yield _error(entry, "unknown_pipeline", message, remedy, one.place)

@@ -93,6 +93,7 @@ def _project() -> Schema:
 
 def _control() -> Schema:
     schema = _model(ControlConfig)
+    schema.pop("$defs", None)
     platforms = {"type": "object", "additionalProperties": _model(PlatformLimits)}
     own = {"platforms": platforms, "api": _model(ApiConfig)}
     return {**schema, "properties": {**schema["properties"], **own}}
@@ -108,9 +109,26 @@ def _notify() -> Schema:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
+def _inline(schema: Schema) -> Schema:
+    """The schema without definitions beside it: it stands deep inside another one."""
+    defined = schema.pop("$defs", {})
+
+    def inlined(part: Any) -> Any:
+        if isinstance(part, list):
+            return [inlined(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return {"enum": defined[part["$ref"].rpartition("/")[2]]["enum"]}
+        return {key: inlined(one) for key, one in part.items()}
+
+    found: Schema = inlined(schema)
+    return found
+
+
 def _channel(name: str, model: type[Settings]) -> Schema:
     keys: tuple[str, ...] = getattr(model, "path_keys", ())
-    schema = _model(model, keys)
+    schema = _inline(_model(model, keys))
     schema["properties"]["type"] = {"const": name}
     # A key that must be there may be there as a file.
     required = [key for key in schema.pop("required", []) if key not in keys]
@@ -134,7 +152,7 @@ def _pipeline_parts() -> Schema:
         "retry": _any({"type": ["string", "boolean"]}, _model(RetrySettings)),
         "sla": _any(word, _model(SlaSettings)),
         "backfill": _any(_FLAG, _model(BackfillSettings)),
-        "notify": _any(_NAMES, _model(NotifySettings)),
+        "notify": _any(_NAMES, _inline(_model(NotifySettings))),
         "depends_on": _list_of(word, _model(DependencySettings)),
         "wait_for": _list_of(_model(SignalSettings)),
         "parameters": {

@@ -82,8 +82,9 @@ def check_kept(section: Section) -> None:
         names = _WITHOUT_PARAMETERS if path[0] == "parameters" else VALUES
         for one in mistakes(node.text, names):
             section.find(one.code, one.message, one.remedy, *path)
-        _parameters(section, path, named_parameters(node.text) - declared)
-        if several and path[0] != "wait_for" and "date" in named(node.text):
+        if path[0] != "parameters":
+            _parameters(section, path, named_parameters(node.text) - declared)
+        if several and "date" in named(node.text):
             _one_date(section, path)
         _no_secret(section, path, node)
 

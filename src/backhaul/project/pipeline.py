@@ -10,6 +10,7 @@ The attributes of an entry are columns of the state's table `pipelines`, whereve
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,10 +21,15 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, mo
 
 from backhaul.control.calendar import Schedule, schedule_of
 from backhaul.control.frequency import KINDS
+from backhaul.control.notify.base import Kind
 from backhaul.findings import Place
 from backhaul.project.settings import Duration, Names, Settings
 
 BACKHAUL = "backhaul"
+# Those of control/triggers/registry.py, which knows their code too and so cannot be asked here.
+PLATFORMS = (
+    BACKHAUL, "command", "dbt", "dbt_cloud", "databricks", "snowflake", "airflow", "http",
+)  # fmt: skip
 MAX_NAME_BYTES = 100
 NAME = re.compile(r"[^\W_][\w.-]*")
 # What PostgreSQL's integer holds.
@@ -45,7 +51,8 @@ class Dependency:
 @dataclass(frozen=True)
 class PipelineEntry:
     """One entry of `pipelines/*.yml`. The texts of `settings`, `parameters`, `signals`, `trigger_url`
-    and `platform_job_id` have their templates as they are written; see runtime.py."""
+    and `platform_job_id` have their templates as they are written; see runtime.py. `paused` None says
+    nothing: whoever pauses a pipeline at night must not find it running after the next sync."""
 
     pipeline_name: str
     platform: str = BACKHAUL
@@ -82,7 +89,7 @@ class PipelineEntry:
     settings: Mapping[str, Any] = field(default_factory=dict)
     signals: tuple[Mapping[str, Any], ...] = ()
     code_version: str | None = None
-    paused: bool = False
+    paused: bool | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     depends_on: tuple[Dependency, ...] = ()
     place: Place = field(default_factory=lambda: Place(""), compare=False)
@@ -121,6 +128,13 @@ Listed = Annotated[
     BeforeValidator(_listed),
     WithJsonSchema({"oneOf": [_ONE_OR_MANY, {"type": "array", "items": _ONE_OR_MANY}]}),
 ]
+
+
+def _one_or_many(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+Kinds = Annotated[tuple[Kind, ...], BeforeValidator(_one_or_many)]
 
 
 class ScheduleSettings(Settings):
@@ -201,7 +215,15 @@ class NotifySettings(Settings):
     """`notify:` of a pipeline."""
 
     channels: Names = ()
-    details: str | None = None
+    types: Kinds | None = None
+    to: Names = ()
+    also: Names = ()
+
+    def details(self) -> str | None:
+        """The column `notification_details`, as control/notify/recipients.py reads it."""
+        said = {"types": self.types, "to": self.to, "also": self.also}
+        given = {name: list(value) for name, value in said.items() if value}
+        return json.dumps(given, ensure_ascii=False) if given else None
 
 
 class DependencySettings(Settings):
@@ -234,6 +256,7 @@ class SignalSettings(Settings):
 
     load: str | None = Field(default=None, min_length=1)
     to: str | None = Field(default=None, min_length=1)
+    since: str | None = Field(default=None, min_length=1)
     file: str | None = Field(default=None, min_length=1)
     sql: str | None = Field(default=None, min_length=1)
     connection: str | None = Field(default=None, min_length=1)
@@ -243,8 +266,9 @@ class SignalSettings(Settings):
         given = [name for name in ("load", "file", "sql") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError("give one of `load`, `file` and `sql`")
-        if self.to is not None and self.load is None:
-            raise ValueError("`to` goes with `load`")
+        for name in ("to", "since"):
+            if getattr(self, name) is not None and self.load is None:
+                raise ValueError(f"`{name}` goes with `load`")
         if self.connection is not None and self.sql is None:
             raise ValueError("`connection` goes with `sql`")
         return self
@@ -253,7 +277,7 @@ class SignalSettings(Settings):
 class PipelineSettings(Settings):
     """An entry as it is written; the parts that are mappings are read one by one (pipelines.py)."""
 
-    platform: str = Field(default=BACKHAUL, pattern=r"^[a-z][a-z0-9_-]{0,62}$")
+    platform: str = BACKHAUL
     settings: Any = None
     tables: Any = None
     trigger_url: str | None = Field(default=None, min_length=1)
@@ -274,4 +298,4 @@ class PipelineSettings(Settings):
     priority: int = Field(default=0, ge=-100_000, le=100_000)
     timeout: Duration | None = Field(default=None, ge=timedelta(seconds=1), le=timedelta(days=366))
     version: str | None = Field(default=None, min_length=1)
-    paused: bool = False
+    paused: bool | None = None

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from backhaul.control.calendar import Schedule
-from backhaul.control.frequency import ScheduleInvalid
+from backhaul.control.frequency import Manual, ScheduleInvalid
 from backhaul.control.retry import RetrySchedule, parse_retry
 from backhaul.findings import Finding, Level
 from backhaul.project.check_pipeline import (
     Known,
     check_channels,
     check_job,
+    check_platform,
     check_signal,
     check_sla,
 )
@@ -92,6 +93,7 @@ class _Reading:
         if settings is None:
             return None
         check_kept(self.section)
+        check_platform(self.section, settings.platform)
         job = self._job(settings)
         schedule, texts = read_schedule(self.section, settings.date_offset)
         retry, backfill = self._retry(), self._part("backfill", BackfillSettings, flag="auto")
@@ -110,7 +112,7 @@ class _Reading:
             priority=settings.priority,
             timeout_seconds=round(settings.timeout.total_seconds()) if settings.timeout else None,
             settings=job,
-            signals=tuple(self._signals()),
+            signals=tuple(self._signals(_usual_since(schedule))),
             code_version=settings.version,
             paused=settings.paused,
             parameters=self._parameters(),
@@ -138,7 +140,7 @@ class _Reading:
         entry = replace(
             entry,
             notification_channel=",".join(notify.channels) or None,
-            notification_details=notify.details,
+            notification_details=notify.details(),
         )
         sla = self._part("sla", SlaSettings, short="time")
         at = check_sla(self.section, sla, schedule) if sla else None
@@ -187,7 +189,7 @@ class _Reading:
 
     def _retry(self) -> _Retry:
         given = self._part("retry", RetrySettings, short="schedule", flag="enabled")
-        if given is None:
+        if given is None or UNSET in (given.schedule or ""):
             return _Retry()
         try:
             parsed = parse_retry(given.schedule)
@@ -218,11 +220,11 @@ class _Reading:
             if settings is not None:
                 yield settings.dependency(item.place())
 
-    def _signals(self) -> Iterator[Mapping[str, Any]]:
+    def _signals(self, since: str | None) -> Iterator[Mapping[str, Any]]:
         for item in self._items("wait_for"):
             settings = validate(SignalSettings, item)
             if settings is not None:
-                yield check_signal(item, settings, self.known)
+                yield check_signal(item, settings, self.known, since)
 
     def _items(self, key: str) -> list[Section]:
         """The items of a list; one alone needs no list around it."""
@@ -238,6 +240,13 @@ class _Reading:
 def _usual_attempts(schedule: RetrySchedule) -> int:
     """Three, or as many as delays are listed."""
     return max(3, len(schedule.delays))
+
+
+def _usual_since(schedule: Schedule | None) -> str | None:
+    """The day on which a run is due: any load ever is hardly what somebody waits for."""
+    if schedule is None or isinstance(schedule.frequency, Manual):
+        return None
+    return f"{{{{ end + days({schedule.offset}) }}}}" if schedule.offset else "{{ end }}"
 
 
 def _from_word(item: Section, key: str) -> Section:
