@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backhaul.wiring import Workshop
 
 app = typer.Typer(
-    help="Pipelines: bring what is declared to the control plane, and see where they stand.",
+    help="What is declared, and where it stands.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -37,7 +37,7 @@ def sync(
     verbose: Verbose = 0,
     debug: Debug = False,
 ) -> None:
-    """Show what pipelines/*.yml would change in the control plane, and do it."""
+    """Bring pipelines/*.yml to the control plane."""
     from backhaul.cli.screen import Screen
 
     screen = Screen()
@@ -71,7 +71,7 @@ def listing(
     verbose: Verbose = 0,
     debug: Debug = False,
 ) -> None:
-    """List the pipelines: schedule, next date, newest date that is done, problem."""
+    """Show where each pipeline stands."""
     from backhaul.cli.screen import Screen
 
     screen = Screen()
