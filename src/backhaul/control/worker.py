@@ -105,7 +105,7 @@ class Worker:
                     self._beat(connection, claimer, pool)
                     next_beat = time.monotonic() + self.pace.heartbeat.total_seconds()
                 self._claim(claimer, pool)
-                if CANCEL in self._wait(next_beat):
+                if CANCEL in self._wait(self._pause(connection, next_beat)):
                     next_beat = 0.0
 
     def _claim(self, claimer: Claimer, pool: ThreadPoolExecutor) -> None:
@@ -176,12 +176,21 @@ class Worker:
             log.warning("another worker has this run", run=run_id)
             control.ask_stop(lost=True)
 
-    def _wait(self, next_beat: float) -> set[str]:
-        """For a free lane, a new run, a run to be cancelled, or the next beat."""
-        left = max(next_beat - time.monotonic(), 0.0)
+    def _pause(self, connection: Connection, next_beat: float) -> float:
+        """Seconds until the next beat, the next look, or a retry whose time comes before them."""
+        left = min(next_beat - time.monotonic(), self.pace.poll.total_seconds())
+        if len(self._under_way) < self.lanes:
+            now = self.clock.now()
+            row = connection.execute(sql("runs", "next_ready"), {"now": now}).fetchone()
+            if row and row[0] is not None:
+                left = min(left, (row[0] - now).total_seconds())
+        return max(left, 0.0)
+
+    def _wait(self, seconds: float) -> set[str]:
+        """For a free lane, a new run, a run to be cancelled; not longer than so many seconds."""
         heard = set()
         with suppress(queue.Empty):
-            heard.add(self._events.get(timeout=min(left, self.pace.poll.total_seconds())))
+            heard.add(self._events.get(timeout=seconds))
             while True:
                 heard.add(self._events.get_nowait())
         return heard

@@ -16,6 +16,11 @@ SET status = 'running', claimed_by = %(worker)s, claim = runs.claim + 1, heartbe
 FROM mine WHERE runs.run_id = mine.run_id
 RETURNING {runs_of};
 
+-- name: next_ready
+-- When the next retry's time comes, or a signal is looked for again.
+SELECT min(ready_at) FROM pipeline_run_log
+WHERE status IN ('queued', 'retrying') AND ready_at > %(now)s;
+
 -- name: adopt_cancelling
 -- Runs that were to be cancelled when their worker died.
 WITH mine AS (
