@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from backhaul.cli import app as application
 from backhaul.cli import pipeline as verbs
 from backhaul.clock import FixedClock
+from backhaul.control import by_hand
 from backhaul.errors import ExitCode
 from backhaul.project.loader import load_project
 from backhaul.state.database import State
@@ -175,7 +176,7 @@ def test_the_actor_is_the_user_of_the_machine(run: Run, state: State) -> None:
     run("sync")
     with connect(state.url, autocommit=True) as connection:
         actors = connection.execute("SELECT DISTINCT actor FROM changes").fetchall()
-    assert actors == [(verbs.actor_name(),)]
+    assert actors == [(by_hand.actor_name(),)]
 
 
 def test_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +184,7 @@ def test_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("uid not found")
 
     monkeypatch.setattr("getpass.getuser", nobody)
-    assert verbs.actor_name() == f"uid {os.getuid()}"
+    assert by_hand.actor_name() == f"uid {os.getuid()}"
 
 
 def test_a_mistake_stops_before_anything(run: Run, state: State, project: Path) -> None:

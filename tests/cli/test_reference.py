@@ -47,7 +47,11 @@ def models_of(module: Any) -> list[type[Settings]]:
     ]
 
 
-MODELS = [one for module in (connection, destined, manifest, models, pipeline) for one in models_of(module)]
+MODELS = [
+    one
+    for module in (connection, destined, manifest, models, pipeline)
+    for one in models_of(module)
+]
 
 
 def is_code(word: str, text: str) -> bool:

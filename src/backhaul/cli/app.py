@@ -21,6 +21,7 @@ from backhaul.cli import (
     runs,
     serve,
     status,
+    steering,
     verify,
 )
 
@@ -67,6 +68,8 @@ app.command("loads")(loads.loads)
 app.command("rollback")(loads.rollback)
 app.command("maintain")(loads.maintain)
 app.command("verify")(verify.verify)
+for verb, function in steering.VERBS.items():
+    pipeline.app.command(verb)(function)
 app.add_typer(pipeline.app, name="pipeline")
 app.command("dates")(dates.dates)
 app.command("backfill")(backfills.backfill)

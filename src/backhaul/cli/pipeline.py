@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from backhaul.cli.boundary import boundary
-from backhaul.cli.options import AsJson, Debug, Folder, Verbose
+from backhaul.cli.options import AsJson, Debug, Folder, Verbose, verbs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from backhaul.control.sync import Change
     from backhaul.wiring import Workshop
 
-app = typer.Typer(
-    help="What is declared, and where it stands.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = verbs("What is declared, and where it stands.")
 
 
 @app.command("sync")
@@ -98,6 +93,7 @@ def _planned(workshop: Workshop, now: datetime) -> list[Change]:
 
 
 def _apply(workshop: Workshop, changes: Sequence[Change], now: datetime, *, yes: bool) -> None:
+    from backhaul.control.by_hand import actor_name
     from backhaul.control.declare import sync_pipelines
     from backhaul.errors import ConfigError
 
@@ -109,17 +105,6 @@ def _apply(workshop: Workshop, changes: Sequence[Change], now: datetime, *, yes:
             remedy="add `--yes` if that is meant; --project DIR names another folder",
         )
     sync_pipelines(workshop.state.url, entries, now, actor_name(), shown=changes)
-
-
-def actor_name() -> str:
-    """Who runs this command, for the table `changes`."""
-    import getpass
-    import os
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container's user may have no name
-        return f"uid {os.getuid()}"
 
 
 def _is_a_person(screen: Screen) -> bool:

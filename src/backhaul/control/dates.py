@@ -8,9 +8,10 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from backhaul.clock import Clock
-from backhaul.control.calendar import Schedule, due_dates, why_not
+from backhaul.control.calendar import Schedule, due_between, due_dates, why_not
 from backhaul.control.carry import jsonable, scheduled
 from backhaul.control.desk import Desk, find_pipeline
+from backhaul.control.frequency import Manual
 from backhaul.control.ledger import LOOK, acting, rows_as, sql, wake
 from backhaul.control.records import DateRow, Pipeline, Slot
 from backhaul.errors import ConfigError
@@ -25,6 +26,7 @@ MARKS = {
     "due": ("skipped",),
 }
 LONGEST = timedelta(days=366 * 20)
+NEWEST_WITHIN = timedelta(days=400)
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,20 @@ class Dates:
             schedule = self.desk.schedule(pipeline)
             rows, queued = read_dates(connection, pipeline, first, last)
         return view_dates(pipeline, schedule, rows, queued, (first, last), self.clock.now())
+
+    def newest(self, name: str) -> date:
+        """The data date that was due last; today's for a pipeline that is never due by itself."""
+        schedule = self.desk.schedule(self.desk.pipeline(name))
+        now = self.clock.now()
+        today = now.astimezone(schedule.zone).date()
+        if isinstance(schedule.frequency, Manual):
+            return today - timedelta(days=schedule.offset)
+        dues = list(due_between(schedule, now - NEWEST_WITHIN, now))
+        if not dues:
+            raise ConfigError(
+                f"{name} was not due within {NEWEST_WITHIN.days} days", remedy="name a --date"
+            )
+        return dues[-1].data_date
 
     def why_not(self, name: str, day: date) -> str | None:
         """Why a data date is none of the pipeline's."""
