@@ -97,6 +97,28 @@ def test_a_service_principal_that_is_refused(
         )
 
 
+@pytest.mark.parametrize(
+    ("login", "kind"),
+    [
+        ({"token": "x"}, TransientError),
+        ({"client_id": "me", "client_secret": "x"}, TransientError),
+        ({"profile": "of-nobody", "host": None}, TerminalError),
+    ],
+    ids=["token", "principal", "profile"],
+)
+def test_a_host_that_does_not_answer_is_no_wrong_credential(
+    workspace: Databricks,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Any,
+    login: dict[str, Any],
+    kind: type[Exception],
+) -> None:
+    monkeypatch.setenv("DATABRICKS_CONFIG_FILE", str(tmp_path / "databrickscfg"))
+    workspace.close()
+    with pytest.raises(kind):
+        DatabricksTrigger(CLOCK).start(job(workspace, **{"token": None, **login}))
+
+
 def test_the_environment_brings_no_second_identity(
     workspace: Databricks, trigger: DatabricksTrigger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

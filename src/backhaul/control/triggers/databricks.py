@@ -40,15 +40,12 @@ _TASK_PARAMETERS = ("notebook_params", "python_params", "python_named_params", "
 _ENDED, _CANCELLED = ("TERMINATED", "SKIPPED", "INTERNAL_ERROR"), ("CANCELED", "UPSTREAM_CANCELED")
 _SUCCEEDED = ("SUCCESS", "SUCCESS_WITH_FAILURES")
 # Endings that the same run would have again: only a change of the job or of a right helps.
-_FUTILE = (
-    "FEATURE_DISABLED",
-    "INVALID_CLUSTER_REQUEST",
-    "INVALID_RUN_CONFIGURATION",
-    "RESOURCE_NOT_FOUND",
-    "UNAUTHORIZED_ERROR",
-)
+_FUTILE = {"FEATURE_DISABLED", "INVALID_CLUSTER_REQUEST", "INVALID_RUN_CONFIGURATION"}
+_FUTILE |= {"RESOURCE_NOT_FOUND", "UNAUTHORIZED_ERROR"}
 # How the SDK's ValueErrors begin that come of wrong credentials; others are a gateway's pages.
-_LOGIN = re.compile(r"auth:|validate:|(?:invalid|unauthorized|unsupported)_|access_denied|profile")
+_LOGIN = re.compile(
+    r"auth:|validate:|cannot configure|(?:invalid|unauthorized|unsupported)_|access_denied|profile"
+)
 
 
 class DatabricksSettings(Settings):
@@ -289,12 +286,11 @@ def _cause(error: BaseException) -> Exception:
     """What happened below what the SDK made of it."""
     if isinstance(error, _AskedAgain) and error.__context__:
         return _cause(error.__context__)
-    if isinstance(error, ValueError) and isinstance(error.__cause__, OSError):
-        return _cause(error.__cause__)
-    if (
-        isinstance(error, ValueError)
-        and not isinstance(error, OSError)
-        and _LOGIN.search(str(error))
-    ):
-        return _BadLogin(str(error))
+    if type(error).__name__ == "MissingSchema":
+        # The address to log in at comes from the host's metadata, which could not be had.
+        return ConnectionError("the host does not answer, so that nobody can be logged in")
+    if isinstance(error, ValueError) and not isinstance(error, OSError):
+        if isinstance(error.__cause__, OSError | ValueError):
+            return _cause(error.__cause__)
+        return _BadLogin(str(error)) if _LOGIN.search(str(error)) else error
     return error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
