@@ -149,19 +149,12 @@ def _die_while_polling(world: World, run: RunRow, trigger: Played) -> None:
     def die(job: object) -> Progress:
         raise Died
 
-    with connect(world.url, autocommit=True) as connection, pytest.raises(Died):
-        trigger.fate, hold = die, trigger.hold
-        trigger.hold = None
-        Lane(
-            connection,
-            world.clock,
-            "w1",
-            {PLATFORM: trigger},
-            world.notices,
-            lambda s: None,
-            {},
-            run,
-        ).carry()
+    trigger.fate, hold, trigger.hold = die, trigger.hold, None
+    with connect(world.url, autocommit=True) as connection:
+        platforms, signals = {PLATFORM: trigger}, lambda signal: None
+        lane = Lane(connection, world.clock, "w1", platforms, world.notices, signals, {}, run)
+        with pytest.raises(Died):
+            lane.carry()
     trigger.fate, trigger.hold = (lambda job: Progress(Fate.SUCCEEDED)), hold
 
 

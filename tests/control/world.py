@@ -6,19 +6,18 @@ Nothing waits: the clock stands still until the test moves it, and a job ends wh
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-
 from backhaul.clock import FixedClock
 from backhaul.control.backfills import Backfills
 from backhaul.control.dates import Dates
 from backhaul.control.desk import Desk
-from backhaul.control.ledger import sql
 from backhaul.control.gather import read_pipelines
+from backhaul.control.ledger import sql
 from backhaul.control.notices import Notices
 from backhaul.control.records import RunRow
 from backhaul.control.runs import Claimer, GiveBack, beat, set_limits

@@ -130,6 +130,7 @@ def wait_for_a_new_file(folder: Path, process: subprocess.Popen[str], before: se
         pause.wait(0.02)
 
 
+@pytest.mark.all  # tests/extract/test_interrupt.py does so in every run
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(demo: Demo) -> None:
     before = staged(demo.folder)
     process = start("extract", "events", "--full", "--project", str(demo.folder))

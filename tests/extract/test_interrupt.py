@@ -102,7 +102,7 @@ def state_sessions(state: State) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in session.execute(statement)]
 
 
-@pytest.mark.parametrize("how", ["ctrl-c", "sigterm"])
+@pytest.mark.parametrize("how", ["ctrl-c", pytest.param("sigterm", marks=pytest.mark.all)])
 def test_a_stopped_command_says_how_to_go_on(
     how: str, project: Path, source: SourceDatabase, state: State, spark: SparkSession
 ) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from tests.spark.cluster import Cluster, standalone_cluster
 
-pytestmark = pytest.mark.spark
+# A cluster is in every run where it matters most: tests/extract/test_cluster.py.
+pytestmark = [pytest.mark.spark, pytest.mark.all]
 
 # In a process of its own: Spark has one session per process, and the tests' own runs in this one.
 JOB = """

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from backhaul.state import models
+from backhaul.state.database import State
 from backhaul.state.load_records import (
     LoadFile,
     LoadRow,
@@ -17,6 +18,7 @@ from backhaul.state.load_records import (
 )
 from backhaul.state.metadata import COLUMNS
 from backhaul.state.records import METADATA_TABLES, ExportRow
+from backhaul.state.session import connect
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "state.md"
 KNOWN_TO_USERS = (
@@ -46,6 +48,52 @@ def test_every_table_and_column_is_in_the_reference(name: str) -> None:
         if f"`{column.name}`" not in section
     ]
     assert missing == []
+
+
+# As the users named them: none is renamed or dropped, and they come first.
+CONTROL_COLUMNS = {
+    "pipelines": "pipeline_id pipeline_name platform trigger_url platform_job_id schedule_type "
+    "frequency date_offset multi_date_allowed retry_enabled retry_schedule max_retry_attempts "
+    "auto_backfill notification_channel notification_details data_quality_check sla_time "
+    "sla_breach_notification created_at updated_at",
+    "pipeline_run_log": "run_id pipeline_id run_date status start_time end_time retry_attempts "
+    "retry_schedule_used error_message data_quality_passed is_backfill sla_met backfill_id",
+    "pipeline_parameters": "parameter_id pipeline_id parameter_name parameter_value created_at",
+    "backfill_queue": "backfill_id pipeline_id date_to_process status retry_attempts priority "
+    "requested_at",
+    "pipeline_notifications": "notification_id pipeline_id run_id notification_type "
+    "notification_status sent_at notification_channel",
+}
+
+
+def columns_of(state: State, table: str) -> list[str]:
+    with connect(state.url, autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_name = %s "
+            "ORDER BY ordinal_position",
+            [table],
+        ).fetchall()
+    return [row[0] for row in rows]
+
+
+def test_the_control_plane_s_tables_have_the_users_columns_first(state: State) -> None:
+    for table, listed in CONTROL_COLUMNS.items():
+        known = listed.split()
+        assert columns_of(state, table)[: len(known)] == known
+
+
+def test_every_table_of_the_database_is_in_the_reference_with_every_column(state: State) -> None:
+    with connect(state.url, autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+        ).fetchall()
+    missing = []
+    for (table,) in rows:
+        section = next((s for title, s in sections().items() if f"`{table}`" in title), "")
+        missing += [
+            f"{table}.{one}" for one in columns_of(state, table) if f"`{one}`" not in section
+        ]
+    assert missing == ["backhaul_schema_version.version_num"]
 
 
 @pytest.mark.parametrize("name", sorted(set(METADATA_TABLES.values())))

@@ -259,6 +259,7 @@ data_quality_log = Table(
     Column("bad_rows", BigInteger, nullable=False, server_default=text("0")),
     Column("total_rows", BigInteger),
     Index("data_quality_log_load", "load_id"),
+    Index("data_quality_log_run", "run_id"),
     Index("data_quality_log_check", "target", "check_name", "quality_check_id"),
 )
 
