@@ -96,9 +96,37 @@ def test_a_lost_answer_starts_nothing_twice(world: World) -> None:
     assert (len(trigger.jobs), len(trigger.started)) == (4, 1)
 
 
-def test_a_silent_platform_fails_the_attempt_and_is_tried_again_later(world: World) -> None:
+def test_a_silent_platform_fails_the_attempt_and_the_next_one_asks_with_the_same_token(
+    world: World,
+) -> None:
     trigger = Played(lost_answers=100)
     assert carry(world, one_run(world), trigger) == "retrying"
+    trigger.lost_answers = 0
+    world.move(minutes=6)
+    (again,) = world.claim()
+    assert carry(world, again, trigger) == "succeeded"
+    assert (again.attempt, len(trigger.started)) == (2, 1)
+
+
+def test_an_attempt_after_a_failure_is_another_job(world: World) -> None:
+    trigger = Played(fate=lambda job: failure())
+    assert carry(world, one_run(world), trigger) == "retrying"
+    world.move(minutes=6)
+    (again,) = world.claim()
+    carry(world, again, trigger)
+    assert len(trigger.started) == 2
+
+
+def test_a_job_that_cannot_be_stopped_is_not_run_beside_itself(world: World) -> None:
+    def refuse(job: object, started: object) -> None:
+        raise TerminalError("there is no `cancel:`")
+
+    run = one_run(world, timeout_seconds=60)
+    trigger = Played(hold=threading.Event())
+    trigger.begun = _Moves(world, minutes=2)
+    trigger.cancel = refuse  # type: ignore[method-assign]
+    assert carry(world, run, trigger) == "failed"
+    assert "cannot be stopped" in str(world.desk.run(run.run_id).error_message)
 
 
 def test_a_platform_that_does_not_answer_for_a_while_is_asked_again(world: World) -> None:

@@ -6,12 +6,13 @@ once when the run is to be cancelled, or the worker stops.
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import psycopg
@@ -30,9 +31,9 @@ from backhaul.project.runtime import render, run_values
 from backhaul.state.session import Connection
 
 log = get_log(__name__)
+Answer = TypeVar("Answer")
 SIGNAL_EVERY = timedelta(minutes=1)
-# A start whose answer was lost is repeated with the same token, so that nothing is started twice;
-# only a platform that stays silent for so many tries makes the attempt fail.
+# A start whose answer was lost is repeated with the same token, so that nothing is started twice.
 START_TRIES = 6
 FIRST_PAUSE, LAST_PAUSE = timedelta(seconds=1), timedelta(seconds=30)
 # Why a signal is not there yet; None: it is.
@@ -135,7 +136,7 @@ class Lane:
             run_id=self.run.run_id,
             pipeline=pipeline.pipeline_name,
             attempt=self.run.attempt,
-            token=f"{self.run.run_id}-{self.run.attempt}",
+            token=f"{self.run.run_id}-{self._heard() + 1}",
             dates=tuple(self.run.dates),
             is_backfill=self.run.is_backfill,
             parameters=parameters,
@@ -165,6 +166,15 @@ class Lane:
             [pipeline.pipeline_id],
         ).fetchall()
         return dict(rows)
+
+    def _heard(self) -> int:
+        """How many attempts before this one the platform has certainly heard of."""
+        row = self.connection.execute(
+            "SELECT count(*) FROM run_attempts WHERE run_id = %s AND attempt < %s "
+            "AND external_run_id IS NOT NULL",
+            [self.run.run_id, self.run.attempt],
+        ).fetchone()
+        return row[0] if row else 0
 
     def _waits(self, pipeline: Pipeline, job: Job) -> bool:
         """Give the run back for a while where a signal is missing: no lane is held for it."""
@@ -206,24 +216,29 @@ class Lane:
         return began
 
     def _drive(self, trigger: Trigger, job: Job, began: datetime) -> Progress:
-        started = trigger.find(job, self.run.external_run_id)
-        if started is None:
-            if self.control.cancel.is_set() or self.run.status == "cancelling":
+        """Found or started, then followed. Only what is certainly not there is started."""
+        found = self._patiently(lambda: trigger.find(job, self.run.external_run_id))
+        if found is None:
+            if self._is_cancelled():
                 return Progress(Fate.CANCELLED, "cancelled before it started")
-            started = self._start(trigger, job)
+            found = self._patiently(lambda: trigger.start(job), START_TRIES)
             failpoint("run.started")
-        self._started(job, started)
-        return self._follow(trigger, job, started, began)
+        self._started(job, found)
+        return self._follow(trigger, job, found, began)
 
-    def _start(self, trigger: Trigger, job: Job) -> Started:
+    def _patiently(self, call: Callable[[], Answer], tries: int | None = None) -> Answer:
+        """Again while the platform is silent; with `tries`, not for ever: the attempt fails then, and
+        the next one asks with the same token, as nobody knows whether this one was heard."""
         pause = FIRST_PAUSE
-        for attempt in range(1, START_TRIES + 1):
+        for attempt in itertools.count(1):
             try:
-                return trigger.start(job)
-            except TransientError:
-                if attempt == START_TRIES:
+                return call()
+            except TransientError as error:
+                if attempt == tries:
                     raise
-            self._pause(pause)
+                log.warning("no answer", run=self.run.run_id, error=error.message)
+                asked: timedelta | None = getattr(error, "retry_after", None)
+            self._pause(max(pause, asked or pause))
             pause = min(pause * 2, LAST_PAUSE)
         raise AssertionError
 
@@ -254,44 +269,54 @@ class Lane:
 
     def _polled(self, trigger: Trigger, job: Job, started: Started, began: datetime) -> Progress:
         """A platform that does not answer is asked again; the job goes on meanwhile."""
-        asked = late = False
+        late, stopped = False, False
+        why: str | None = None
         pause = trigger.poll_every
         while True:
-            cancel = self.control.cancel.is_set() or self.run.status == "cancelling"
             late = late or self._is_late(job, began)
-            if (cancel or late) and not asked:
-                asked = self._cancel(trigger, job, started)
+            if (late or self._is_cancelled()) and not stopped:
+                stopped, why = self._cancel(trigger, job, started)
+            if why is not None and late:
+                # Another attempt would run beside this one.
+                return failed(f"timed out after {job.timeout}; {why}", retryable=False)
             try:
                 progress = trigger.poll(job, started)
-                pause = trigger.poll_every
+                pause = progress.retry_after or trigger.poll_every
             except TransientError as error:
                 log.warning("no answer", run=job.run_id, error=error.message)
                 progress, pause = Progress(Fate.RUNNING), min(pause * 2, LAST_PAUSE)
             if self.control.stop.is_set() and progress.fate is not Fate.SUCCEEDED:
                 raise WorkerStops
             if progress.fate is not Fate.RUNNING:
-                return self._judged(progress, cancel, late, job)
+                return self._judged(progress, late, job)
             self._pause(pause)
 
-    def _judged(self, progress: Progress, cancel: bool, late: bool, job: Job) -> Progress:
+    def _judged(self, progress: Progress, late: bool, job: Job) -> Progress:
         """What we stopped ourselves looks like a failure on some platforms."""
         if progress.fate is Fate.SUCCEEDED:
             return progress
-        if cancel:
-            return Progress(Fate.CANCELLED, progress.message, url=progress.url)
+        if self._is_cancelled():
+            return replace(progress, fate=Fate.CANCELLED)
         if late:
             return failed(f"timed out after {job.timeout}", retryable=True)
         return progress
 
+    def _is_cancelled(self) -> bool:
+        return self.control.cancel.is_set() or self.run.status == "cancelling"
+
     def _is_late(self, job: Job, began: datetime) -> bool:
         return job.timeout is not None and self.clock.now() - began > job.timeout
 
-    def _cancel(self, trigger: Trigger, job: Job, started: Started) -> bool:
+    def _cancel(self, trigger: Trigger, job: Job, started: Started) -> tuple[bool, str | None]:
+        """Whether the platform was asked, and why it will not stop the job."""
         try:
             trigger.cancel(job, started)
         except TransientError:
-            return False
-        return True
+            return False, None
+        except BackhaulError as error:
+            log.warning("cannot be cancelled", run=job.run_id, error=error.message)
+            return True, f"it cannot be stopped: {error.message}"
+        return True, None
 
     def _pause(self, pause: timedelta) -> None:
         """Until the next poll, or the worker's word. A cancelled run is asked for at once."""

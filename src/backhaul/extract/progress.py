@@ -64,6 +64,7 @@ class TableResult:
             "findings": [finding.as_dict() for finding in self.findings],
             "error": self.error.message if self.error else None,
             "remedy": self.error.remedy if self.error else None,
+            "retry": self.error.retry.value if self.error else None,
         }
 
 

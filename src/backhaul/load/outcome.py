@@ -61,6 +61,7 @@ class LoadResult:
             "findings": [finding.as_dict() for finding in self.findings],
             "error": self.error.message if self.error else None,
             "remedy": self.error.remedy if self.error else None,
+            "retry": self.error.retry.value if self.error else None,
         }
 
 

@@ -85,6 +85,7 @@ class ProcessTrigger:
     """A Trigger whose jobs are child processes. `folder` is the project's, `logs` that of the runs."""
 
     poll_every = timedelta(seconds=1)
+    is_local = True
 
     def __init__(self, folder: Path, logs: Path, clock: Clock | None = None) -> None:
         self.folder, self.logs = Path(folder).absolute(), Path(logs).absolute()

@@ -36,7 +36,8 @@ def _remote(parts: Parts) -> tuple[Any, ...]:
 def _called_back(parts: Parts) -> tuple[Any, ...]:
     from backhaul.control.callbacks import Callbacks
 
-    return (parts.clock, Callbacks(parts.connect, parts.clock).get)
+    callbacks = Callbacks(parts.connect, parts.clock)
+    return (parts.clock, callbacks.get, callbacks.token)
 
 
 # Module and class under this folder, and what the class is made with. Imported when a worker starts,
