@@ -27,6 +27,14 @@ LOAD_NAMES = (
     "load.recorded",  # the state knows; the files are still in staging
     "load.moved",  # the files are moved; the load is not complete
 )
+CONTROL_NAMES = (
+    "tick.decided",  # all of a portion is written and not committed: nothing of it happened
+    "tick.committed",  # dates are picked and runs queued; the rest of the tick has not been done
+    "run.begun",  # the attempt is in the state; its platform knows nothing of it
+    "run.started",  # the platform has the job; the state does not know its id
+    "run.ended",  # the job has ended; the state does not know
+    "run.settled",  # run, dates, backfills and messages are written; nobody claims the next yet
+)
 _VARIABLE, _DRIVER = "BACKHAUL_FAILPOINT", "BACKHAUL_FAILPOINT_DRIVER"
 _passed: Counter[str] = Counter()
 

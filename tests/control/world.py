@@ -17,11 +17,12 @@ from backhaul.control.backfills import Backfills
 from backhaul.control.dates import Dates
 from backhaul.control.desk import Desk
 from backhaul.control.gather import read_pipelines
-from backhaul.control.ledger import sql
+from backhaul.control.ledger import acting, sql
 from backhaul.control.notices import Notices
+from backhaul.control.portion import Tick
 from backhaul.control.records import RunRow
 from backhaul.control.runs import Claimer, GiveBack, beat, set_limits
-from backhaul.control.scheduler import Scheduler, Tick
+from backhaul.control.scheduler import Scheduler
 from backhaul.control.settle import End, Settling
 from backhaul.control.steer import Steering
 from backhaul.control.triggers.base import Fate, JobCheck, Progress
@@ -86,9 +87,11 @@ class World:
         row = {**usual, **columns}
         names = ", ".join(row)
         marks = ", ".join(f"%({one})s" for one in row)
-        found = self.connection.execute(
-            f"INSERT INTO pipelines ({names}) VALUES ({marks}) RETURNING pipeline_id".encode(), row
-        ).fetchone()
+        with acting(self.connection, "ann", self.now):
+            found = self.connection.execute(
+                f"INSERT INTO pipelines ({names}) VALUES ({marks}) RETURNING pipeline_id".encode(),
+                row,
+            ).fetchone()
         assert found is not None
         self.tick()
         return int(found[0])

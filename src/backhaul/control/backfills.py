@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -16,10 +16,11 @@ from typing import Any, Literal
 from backhaul.clock import Clock
 from backhaul.control.carry import queue_backfills
 from backhaul.control.dates import DateView, check_span, read_dates, view_dates
-from backhaul.control.desk import Desk, find_pipeline
+from backhaul.control.desk import Desk, find_pipeline, find_run
 from backhaul.control.frequency import Manual
-from backhaul.control.ledger import CANCEL, LOOK, acting, record_change, rows_as, sql, wake
+from backhaul.control.ledger import LOOK, acting, record_change, rows_as, sql, wake
 from backhaul.control.records import BackfillRow, Pipeline, Slot
+from backhaul.control.runs import cancel
 from backhaul.errors import ConfigError
 from backhaul.state.errors import translated
 from backhaul.state.session import Connection
@@ -33,7 +34,8 @@ _STATES: Mapping[str, tuple[str, ...]] = {
     "open": ("missing", "failed", "outdated", "skipped"),
     "all": ("missing", "failed", "outdated", "skipped", "done", "before"),
 }
-MOST_DATES = 1_000_000
+# A minute of waiting each: more would reach back beyond the beginning of time.
+MOST_PRIORITY = 100_000
 _STEERS = {
     "pause": (("queued",), "paused"),
     "resume": (("paused",), "queued"),
@@ -57,14 +59,20 @@ class Wish:
     @property
     def span(self) -> tuple[date, date]:
         """The span that holds all of it."""
-        if self.days:
-            return min(self.days), max(self.days)
-        if self.first is None or self.last is None:
+        first, last = (min(self.days), max(self.days)) if self.days else (self.first, self.last)
+        if first is None or last is None:
             raise ConfigError(
                 "a backfill needs dates", remedy="give --from and --to, or a list of --date"
             )
-        check_span(self.first, self.last)
-        return self.first, self.last
+        check_span(first, last)
+        return first, last
+
+    def check(self) -> None:
+        if abs(self.priority) > MOST_PRIORITY:
+            raise ConfigError(
+                f"the priority {self.priority} is out of bounds",
+                remedy=f"valid is -{MOST_PRIORITY} to {MOST_PRIORITY}",
+            )
 
 
 @dataclass(frozen=True)
@@ -86,13 +94,18 @@ class Request:
     preview: Preview
 
 
-def plan_backfill(wish: Wish, views: Sequence[DateView]) -> Preview:
-    """The dates of the wish, in their order. A date that a person lists is taken whatever its state."""
-    wanted = [view for view in views if not wish.days or view.data_date in wish.days]
+def plan_backfill(wish: Wish, views: Sequence[DateView], queued: Collection[Slot] = ()) -> Preview:
+    """The dates of the wish, in their order. A date that a person lists is taken whatever its state;
+    one that is `queued` stays where it is."""
+    days = set(wish.days)
+    wanted = [view for view in views if not days or view.data_date in days]
     states = _STATES["all"] if wish.days and wish.only == "open" else _STATES[wish.only]
-    taken = [view for view in wanted if _takes(view, states)]
+    taken = [view for view in wanted if view.key not in queued and _takes(view, states)]
     taken.sort(key=lambda view: view.key, reverse=wish.newest_first)
-    left = Counter(view.state for view in wanted if view not in taken)
+    keys = {view.key for view in taken}
+    left = Counter(
+        "queued" if view.key in queued else view.state for view in wanted if view.key not in keys
+    )
     there = {view.data_date for view in wanted}
     return Preview(
         tuple(view.key for view in taken),
@@ -140,6 +153,7 @@ class Backfills:
 
     def request(self, wish: Wish, *, actor: str) -> Request:
         """Queue it."""
+        wish.check()
         now = self.clock.now()
         request_id = str(uuid.uuid4())
         with (
@@ -148,6 +162,9 @@ class Backfills:
             acting(connection, actor, now, wish.reason),
         ):
             pipeline = find_pipeline(connection, wish.pipeline)
+            # Before the queue, as everywhere: a tick may queue the same dates at this moment.
+            locked = {"pipeline_id": pipeline.pipeline_id}
+            connection.execute(sql("runs", "lock_clocks"), locked)
             preview = self._preview(connection, pipeline, wish)
             queued = queue_backfills(
                 connection,
@@ -202,7 +219,7 @@ class Backfills:
         with self._steering(which, actor, reason) as (connection, values):
             steered = {**values, "from": list(states), "to": to}
             rows = connection.execute(sql("desk", "steer_backfills"), steered).fetchall()
-            stopped = self._stop_runs(connection, values) if action == "cancel" else 0
+            stopped = self._stop_runs(connection, values, actor) if action == "cancel" else 0
             self._look(connection, rows)
         return len(rows) + stopped
 
@@ -234,7 +251,7 @@ class Backfills:
         views = view_dates(pipeline, schedule, rows, queued, (first, last), self.clock.now())
         if isinstance(schedule.frequency, Manual):
             views = _with_every_day(views, wish, queued)
-        return plan_backfill(wish, views)
+        return plan_backfill(wish, views, queued)
 
     def _record(
         self,
@@ -257,13 +274,11 @@ class Backfills:
             details={"from": first, "to": last, "only": wish.only, "dates": count},
         )
 
-    def _stop_runs(self, connection: Connection, values: Mapping[str, Any]) -> int:
+    def _stop_runs(self, connection: Connection, values: Mapping[str, Any], actor: str) -> int:
         found = connection.execute(sql("desk", "running_backfills"), values).fetchall()
-        for (run_id,) in found:
-            connection.execute(sql("desk", "cancel_run"), {**values, "run_id": run_id})
-        if found:
-            wake(connection, CANCEL)
-        return len(found)
+        runs = [find_run(connection, run_id) for (run_id,) in found]
+        stopped = [cancel(connection, run, actor, values["now"]) for run in runs]
+        return len([status for status in stopped if status is not None])
 
     def _look(self, connection: Connection, rows: Sequence[Any]) -> None:
         ids = sorted({row[0] for row in rows})
@@ -283,15 +298,15 @@ class Backfills:
             self.desk.connect() as connection,
             acting(connection, actor, now, reason),
         ):
-            yield (
-                connection,
-                {
-                    "now": now,
-                    "pipeline_id": self._id(connection, which.pipeline),
-                    "request_id": which.request_id,
-                    "ids": list(which.ids) or None,
-                },
-            )
+            values = {
+                "now": now,
+                "pipeline_id": self._id(connection, which.pipeline),
+                "request_id": which.request_id,
+                "ids": list(which.ids) or None,
+            }
+            # First of all locks, as everywhere.
+            connection.execute(sql("desk", "lock_queues"), values)
+            yield connection, values
 
     def _id(self, connection: Connection, name: str | None) -> int | None:
         return find_pipeline(connection, name).pipeline_id if name is not None else None

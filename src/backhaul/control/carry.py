@@ -159,7 +159,8 @@ def set_clocks(connection: Connection, clocks: Sequence[ClockSet]) -> None:
 
 def say_problems(connection: Connection, problems: Mapping[int, str | None], now: datetime) -> None:
     rows = [{"pipeline_id": one, "problem": problem} for one, problem in problems.items()]
-    connection.execute(sql("scheduler", "say_problems"), {"rows": jsonable(rows), "now": now})
+    values = {"rows": jsonable(rows), "ids": list(problems), "now": now}
+    connection.execute(sql("scheduler", "say_problems"), values)
 
 
 def queue_backfills(
@@ -189,3 +190,18 @@ def queue_backfills(
     }
     rows = connection.execute(sql("scheduler", "queue_backfills"), values).fetchall()
     return [(row[0], row[1]) for row in rows]
+
+
+def queue_by_itself(
+    connection: Connection, pipeline: Pipeline, slots: Sequence[Slot], reason: str, now: datetime
+) -> list[Slot]:
+    """What nobody asked for: dates that are missing, failed for good, or outdated. The new ones."""
+    return queue_backfills(
+        connection,
+        pipeline.pipeline_id,
+        slots,
+        now=now,
+        requested_by="scheduler",
+        reason=reason,
+        priority=pipeline.priority,
+    )

@@ -9,7 +9,8 @@ from typing import Any
 
 from backhaul.clock import Clock
 from backhaul.control.calendar import Schedule, due_between, due_dates, why_not
-from backhaul.control.carry import jsonable, scheduled
+from backhaul.control.carry import jsonable, queue_by_itself, scheduled
+from backhaul.control.decide import EARLIEST, MARKED
 from backhaul.control.desk import Desk, find_pipeline
 from backhaul.control.frequency import Manual
 from backhaul.control.ledger import LOOK, acting, rows_as, sql, wake
@@ -26,6 +27,8 @@ MARKS = {
     "due": ("skipped",),
 }
 LONGEST = timedelta(days=366 * 20)
+# Together with the earliest: far enough, and no offset from here leaves Python's dates.
+LATEST = date(2999, 12, 31)
 NEWEST_WITHIN = timedelta(days=400)
 
 
@@ -182,9 +185,25 @@ class Dates:
             marked = self._mark(connection, values, days)
             if to in ("done", "skipped"):
                 marked += self._add(connection, pipeline, schedule, values, days)
+            self._follow(connection, pipeline, to, marked, values)
             connection.execute(sql("runs", "look_at_dependents"), values)
             wake(connection, LOOK)
         return sorted(marked)
+
+    def _follow(
+        self,
+        connection: Connection,
+        pipeline: Pipeline,
+        to: str,
+        marked: Sequence[Slot],
+        values: Mapping[str, Any],
+    ) -> None:
+        """What is done makes the pipeline fresh; what is outdated is made anew where that is wanted."""
+        if to == "done" and marked:
+            newest = max(day for day, _ in marked)
+            connection.execute(sql("runs", "freshen"), {**values, "day": newest})
+        if to == "outdated" and pipeline.auto_backfill and pipeline.archived_at is None:
+            queue_by_itself(connection, pipeline, sorted(marked), MARKED, values["now"])
 
     def _mark(
         self, connection: Connection, values: Mapping[str, Any], days: Sequence[date]
@@ -231,6 +250,11 @@ def read_dates(
 def check_span(first: date, last: date) -> None:
     if last < first:
         raise ConfigError(f"the span {first} to {last} ends before it begins", remedy="swap them")
+    if first < EARLIEST or last > LATEST:
+        raise ConfigError(
+            f"the span {first} to {last} is not of our times",
+            remedy=f"ask for dates from {EARLIEST} to {LATEST}",
+        )
     if last - first > LONGEST:
         raise ConfigError(
             f"the span {first} to {last} is longer than 20 years", remedy="ask for a shorter one"

@@ -8,10 +8,12 @@ pick nothing twice, and one that dies has done all of it or nothing.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from itertools import islice
+from functools import cached_property
+from itertools import groupby, islice
 
 from backhaul.control.calendar import Due, Schedule, due_between, due_dates, next_due
 from backhaul.control.frequency import Manual
@@ -19,13 +21,19 @@ from backhaul.control.records import BackfillRow, DateRow, Pipeline, Slot
 
 # A pipeline that slept for decades is picked in portions, so that no transaction grows with it.
 PICK_AT_ONCE = 1000
+# So is the search for missing dates.
+SEARCH_AT_ONCE = 5000
 # Points of priority by which a scheduled run goes before a backfill: a point is a minute of waiting.
 SCHEDULED_HEAD_START = 60
 RATE_WINDOW = timedelta(hours=1)
+_LAST_SLOT = 2**31
+# Nobody's data is older; and no offset from here leaves Python's dates.
+EARLIEST = date(1900, 1, 1)
 # What backhaul queues by itself is needless once its date is done; what a person asks for is not.
 AUTO = "auto: "
-MISSING, FAILED, UPSTREAM, CODE = (
-    f"{AUTO}{why}" for why in ("missing", "failed", "upstream", "code")
+MISSING, FAILED, UPSTREAM, CODE, STALE, MARKED = (
+    f"{AUTO}{why}"
+    for why in ("missing", "failed", "upstream", "code", "changed while it ran", "outdated")
 )
 
 
@@ -52,6 +60,11 @@ class Upstream:
     last_offset: int
     statuses: Mapping[Slot, str] = field(default_factory=dict)
     own: bool = False
+
+    @cached_property
+    def slots(self) -> Sequence[Slot]:
+        """What is there, in order."""
+        return sorted(self.statuses)
 
 
 @dataclass(frozen=True)
@@ -93,18 +106,21 @@ class Choice:
     waits: Mapping[Slot, str] = field(default_factory=dict)
     needless: tuple[int, ...] = ()
     look_at: datetime | None = None
+    # Places are left, and none of the heads could take them: what stands behind them may.
+    starving: bool = False
 
 
-def pick(schedule: Schedule, picked_until: datetime | None, now: datetime) -> Picked:
-    """The dates that came due. A new pipeline begins now: what lies before is missing, not due."""
-    if picked_until is None or now <= picked_until:
-        # Also when the clock was set back: what is picked stays picked.
-        until = picked_until or now
-        return Picked((), until, _next(schedule, until))
-    dues = tuple(islice(due_between(schedule, picked_until, now), PICK_AT_ONCE))
-    if len(dues) == PICK_AT_ONCE:
-        return Picked(dues, dues[-1].scheduled_at, now)
-    return Picked(dues, now, _next(schedule, now))
+def pick(schedule: Schedule, picked_until: datetime, now: datetime) -> Picked:
+    """The dates that came due. What lies before the first look's `picked_until` is missing, not due."""
+    if now <= picked_until:
+        # The clock was set back: what is picked stays picked.
+        return Picked((), picked_until, _next(schedule, picked_until))
+    dues = tuple(islice(due_between(schedule, picked_until, now), PICK_AT_ONCE + 1))
+    if len(dues) <= PICK_AT_ONCE:
+        return Picked(dues, now, _next(schedule, now))
+    # Two may be due at one instant (where the clock skips midnight): no cut between them.
+    taken = tuple(due for due in dues if due.scheduled_at < dues[-1].scheduled_at)
+    return Picked(taken, taken[-1].scheduled_at, now)
 
 
 def _next(schedule: Schedule, after: datetime) -> datetime | None:
@@ -123,8 +139,9 @@ def choose(situation: Situation) -> Choice:
     for slot in ready[sum(len(run.dates) for run in runs) :]:
         waits[slot] = "waits for its turn"
     needless = tuple(one.backfill_id for one in situation.heads if _needless(one, situation))
-    backfills, look_at = _backfills(situation)
-    return Choice((*runs, *backfills), waits, needless, look_at)
+    taken = {slot for run in runs for slot in run.dates}
+    backfills, look_at, starving = _backfills(situation, taken)
+    return Choice((*runs, *backfills), waits, needless, look_at, starving)
 
 
 def _scheduled(situation: Situation, ready: Sequence[Slot]) -> Iterator[NewRun]:
@@ -164,7 +181,8 @@ def unmet(data_date: date, upstream: Upstream) -> str | None:
 def _expected(upstream: Upstream, first: date, last: date) -> Iterator[Slot]:
     assert upstream.schedule is not None
     if upstream.own:
-        yield from (slot for slot in sorted(upstream.statuses) if first <= slot[0] <= last)
+        slots = upstream.slots
+        yield from slots[bisect_left(slots, (first, 0)) : bisect_right(slots, (last, _LAST_SLOT))]
     elif isinstance(upstream.schedule.frequency, Manual):
         for day in range((last - first).days + 1):
             yield first + timedelta(days=day), 0
@@ -177,10 +195,13 @@ def _needless(entry: BackfillRow, situation: Situation) -> bool:
     return entry.reason.startswith(AUTO) and situation.head_statuses.get(entry.key) == "done"
 
 
-def _backfills(situation: Situation) -> tuple[list[NewRun], datetime | None]:
-    """The queue's next, within the pipeline's own concurrency and rate; and when the rate allows more."""
+def _backfills(
+    situation: Situation, taken: set[Slot]
+) -> tuple[list[NewRun], datetime | None, bool]:
+    """The queue's next, within the pipeline's own concurrency and rate; when the rate allows more; and
+    whether there is room for more than the heads could fill."""
     pipeline = situation.pipeline
-    entries = [one for one in situation.heads if _may_start(one, situation)]
+    entries = [one for one in situation.heads if _may_start(one, situation, taken)]
     free = max(pipeline.backfill_concurrency - situation.active_backfills, 0)
     recent = sorted(at for at in situation.backfills_started if at > situation.now - RATE_WINDOW)
     look_at = None
@@ -188,16 +209,25 @@ def _backfills(situation: Situation) -> tuple[list[NewRun], datetime | None]:
         free = min(free, max(pipeline.backfill_rate - len(recent), 0))
         if entries and recent and len(recent) + 1 > pipeline.backfill_rate:
             look_at = recent[0] + RATE_WINDOW
-    return list(islice(_backfill_runs(pipeline, entries), free)), look_at
+    runs = list(islice(_backfill_runs(pipeline, entries), free))
+    return runs, look_at, len(runs) < free
 
 
-def _may_start(entry: BackfillRow, situation: Situation) -> bool:
-    if situation.head_statuses.get(entry.key) == "running" or _needless(entry, situation):
+def _may_start(entry: BackfillRow, situation: Situation, taken: set[Slot]) -> bool:
+    if entry.key in taken or situation.head_statuses.get(entry.key) == "running":
+        return False
+    if _needless(entry, situation):
         return False
     return _ready(entry.key, situation.upstreams, {})
 
 
 def _backfill_runs(pipeline: Pipeline, entries: Sequence[BackfillRow]) -> Iterator[NewRun]:
+    """A run is of one request: who cancels theirs does not cancel another's."""
+    for _, group in groupby(entries, lambda one: (one.request_id, one.requested_by, one.reason)):
+        yield from _runs_of_one(pipeline, list(group))
+
+
+def _runs_of_one(pipeline: Pipeline, entries: Sequence[BackfillRow]) -> Iterator[NewRun]:
     by_slot = {entry.key: entry for entry in entries}
     for slots in _portions(pipeline, [entry.key for entry in entries]):
         taken = [by_slot[slot] for slot in sorted(slots)]
@@ -222,20 +252,19 @@ def fingerprint(pipeline: Pipeline) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def missing(
-    pipeline: Pipeline, schedule: Schedule, known: Mapping[Slot, str], until: datetime
-) -> list[Due]:
-    """Dates from the start date on that were due up to `until` and that nobody ever picked.
+def owed(
+    pipeline: Pipeline, schedule: Schedule, begin: date | None, until: datetime
+) -> tuple[list[Due], date | None]:
+    """Dates from the start date on that were due up to `until`: what of them nobody picked is missing.
+    `begin` is where the last search stopped; the second answer, where this one did, None at the end.
 
     Without a start date there is no first one, and so none is missing.
     """
     if pipeline.start_date is None:
-        return []
+        return [], None
     offset = timedelta(days=pipeline.date_offset)
-    first = pipeline.start_date - offset
+    first = begin or max(pipeline.start_date, EARLIEST) - offset
     last = until.astimezone(UTC).date() - offset + timedelta(days=1)
-    return [
-        due
-        for due in due_dates(schedule, first, last)
-        if due.scheduled_at <= until and (due.data_date, due.slot) not in known
-    ]
+    found = list(islice(due_dates(schedule, first, last), SEARCH_AT_ONCE))
+    more = found[-1].data_date if len(found) == SEARCH_AT_ONCE else None
+    return [due for due in found if due.scheduled_at <= until], more

@@ -31,7 +31,7 @@ class Look:
     """A pipeline whose turn it is, and what is remembered of the last look."""
 
     pipeline: Pipeline
-    picked_until: datetime | None
+    picked_until: datetime
     swept: str | None
 
 
@@ -72,16 +72,25 @@ def _parsed(pipeline: Pipeline) -> tuple[Schedule | None, str | None]:
         return None, str(error)
 
 
-def take_looks(connection: Connection, now: datetime, limit: int) -> list[Look]:
+# A row of pipeline_clock: the pipeline, until when it is picked, what was swept, since when it is there.
+Taken = tuple[int, datetime | None, str | None, datetime]
+
+
+def take_looks(connection: Connection, now: datetime, limit: int) -> list[Taken]:
     """Pipelines to look at; nobody else looks at them until the transaction ends."""
-    found = connection.execute(
+    found: list[Any] = connection.execute(
         sql("scheduler", "take_looks"), {"now": now, "limit": limit}
     ).fetchall()
-    pipelines = read_pipelines(connection, [row[0] for row in found])
+    return [(row[0], row[1], row[2], row[3]) for row in found]
+
+
+def read_looks(connection: Connection, taken: Sequence[Taken], now: datetime) -> list[Look]:
+    """What was taken, with its pipelines. A new one begins when it was added, not when it is seen."""
+    pipelines = read_pipelines(connection, [row[0] for row in taken])
     return [
-        Look(pipelines[row[0]], row[1], row[2])
-        for row in found
-        if row[0] in pipelines  # deleted by a person a moment ago
+        Look(pipelines[number], until or min(added, now), swept)
+        for number, until, swept, added in taken
+        if number in pipelines  # deleted by a person a moment ago
     ]
 
 
@@ -90,9 +99,10 @@ def read_pipelines(connection: Connection, ids: Sequence[int]) -> dict[int, Pipe
     return {row.pipeline_id: row for row in rows}
 
 
-def gather(connection: Connection, ids: Sequence[int], now: datetime) -> Gathered:
-    """Everything but the statuses, which depend on the dates that are asked about."""
-    found, wanted = Gathered(), {"ids": list(ids)}
+def gather(connection: Connection, ids: Sequence[int], now: datetime, depth: int) -> Gathered:
+    """Everything but the statuses, which depend on the dates that are asked about. `depth`: how far
+    into the queues."""
+    found, wanted = Gathered(), {"ids": list(ids), "depth": depth}
     for row in rows_as(connection, DateRow, sql("scheduler", "due_dates"), wanted):
         found.due[row.pipeline_id].append(row)
     for pipeline_id, runs, backfills in connection.execute(

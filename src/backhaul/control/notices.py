@@ -95,7 +95,7 @@ class Notices:
         pipelines = read_pipelines(connection, [row.pipeline_id for row in rows]) if rows else {}
         for row in rows:
             pipeline = pipelines[row.pipeline_id]
-            if pipeline.sla_breach_notification:
+            if pipeline.sla_breach_notification and pipeline.archived_at is None:
                 self._send(connection, _sla_message(kind, pipeline, row), pipeline, now)
 
     def _run_message(
@@ -128,9 +128,7 @@ class Notices:
     def _send(
         self, connection: Connection, message: Message, pipeline: Pipeline, now: datetime
     ) -> None:
-        told = recipients(
-            pipeline.notification_channel, pipeline.notification_details, self.config
-        )
+        told = recipients(pipeline.notification_channel, pipeline.notification_details, self.config)
         enqueue(
             connection,
             message=message,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from backhaul.control.carry import jsonable
-from backhaul.control.ledger import RUN, acting, rows_as, sql, wake
+from backhaul.control.ledger import CANCEL, LOOK, RUN, acting, rows_as, sql, wake
 from backhaul.control.records import RunRow
 from backhaul.state.session import Connection
 
@@ -38,9 +38,11 @@ class _Full(Exception):
 def set_limits(connection: Connection, limits: Mapping[str, int]) -> None:
     """The limits of the project, and no others: `all`, `backfills`, `platform:<name>`."""
     with connection.transaction():
+        connection.execute(sql("runs", "lock_slots"))
         connection.execute(sql("runs", "forget_limits"), {"scopes": list(limits)})
         for scope, limit in sorted(limits.items()):
-            connection.execute(sql("runs", "limit_slots"), {"scope": scope, "limit": limit})
+            for block in ("add_places", "seat_running", "retire_places"):
+                connection.execute(sql("runs", block), {"scope": scope, "limit": limit})
 
 
 @dataclass
@@ -120,7 +122,29 @@ class Claimer:
 
 
 def _turn(run: RunRow) -> tuple[object, ...]:
-    return (run.turn_at, run.run_date, run.run_id)
+    return (run.turn_at, run.run_date, run.slot, run.run_id)
+
+
+def cancel(connection: Connection, run: RunRow, actor: str, now: datetime) -> str | None:
+    """`cancelled` with all that belongs to it, or `cancelling` where its platform has to stop it first;
+    None for one that has ended. The clocks of its pipeline are locked by the caller."""
+    values = {
+        "run_id": run.run_id,
+        "pipeline_id": run.pipeline_id,
+        "now": now,
+        "why": f"cancelled by {actor}",
+    }
+    row = connection.execute(sql("desk", "cancel_run"), values).fetchone()
+    if row is not None and row[0] == "cancelled":
+        connection.execute(sql("runs", "end_dates_cancelled"), values)
+        ended = {"status": "cancelled", "retry_attempts": run.retry_attempts}
+        more = {**ended, "error_message": values["why"]}
+        connection.execute(sql("runs", "end_backfills"), {**values, **more})
+        connection.execute(sql("runs", "look_at_dependents"), values)
+    if row is not None:
+        wake(connection, CANCEL)
+        wake(connection, LOOK)
+    return row[0] if row else None
 
 
 def beat(

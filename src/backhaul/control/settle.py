@@ -7,7 +7,7 @@ the platform again, or all of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,9 +15,10 @@ from psycopg.types.json import Jsonb
 
 from backhaul.control import carry, decide
 from backhaul.control.frequency import ScheduleInvalid
+from backhaul.control.gather import read_pipelines
 from backhaul.control.ledger import LOOK, acting, rows_as, sql, wake
 from backhaul.control.notices import Notices
-from backhaul.control.records import Pipeline, RunRow, Slot
+from backhaul.control.records import DateRow, Pipeline, RunRow, Slot
 from backhaul.control.retry import RetryDecision, decide_retry, parse_retry
 from backhaul.control.triggers.base import Fate, JobCheck, Progress
 from backhaul.state.errors import translated
@@ -47,6 +48,8 @@ class Verdict:
     quality: bool | None
     retry: RetryDecision | None = None
     schedule_used: str | None = None
+    # Its job succeeded, and its checks did not.
+    by_gate: bool = False
 
 
 @dataclass
@@ -96,7 +99,7 @@ class Settling:
                 }
                 for one in checks
             ]
-            self._do("add_quality", rows=carry.jsonable(rows), since=self.run.start_time)
+            self._do("add_quality", rows=carry.jsonable(rows))
 
     def _verdict(self, end: End) -> Verdict:
         progress = end.progress
@@ -105,7 +108,7 @@ class Settling:
         quality, bad = self._quality()
         if progress.fate is Fate.SUCCEEDED:
             if quality is False:
-                return Verdict("failed", f"quality: {bad}", False)
+                return Verdict("failed", f"quality: {bad}", False, by_gate=True)
             return Verdict("succeeded", None, quality)
         retry, used = self._retry(end)
         again = retry.again_at is not None and self.run.status == "running"
@@ -158,7 +161,6 @@ class Settling:
         message = plain_text(verdict.message)[:4000] if verdict.message else None
         self._do(
             "end_attempt",
-            attempt=self.run.attempt,
             status="failed" if retrying else verdict.status,
             error_message=message,
             result=result,
@@ -179,9 +181,7 @@ class Settling:
 
     def _end_dates(self, verdict: Verdict, end: End) -> None:
         if verdict.status == "succeeded":
-            values = {"ended_at": end.ended_at, "code_version": self.pipeline.code_version}
-            rows = self._do("end_dates_done", **values).fetchall()
-            self._freshen([row[0] for row in rows])
+            rows = self._end_dates_done(end)
         else:
             block = "end_dates_cancelled" if verdict.status == "cancelled" else "end_dates_failed"
             rows = self._do(block, why=verdict.message or "cancelled").fetchall()
@@ -194,6 +194,28 @@ class Settling:
                 [all(met), self.run.run_id],
             )
 
+    def _end_dates_done(self, end: End) -> list[Any]:
+        statement = sql("runs", "late_dates")
+        values = self._values() | {"ended_at": end.ended_at}
+        late: list[DateRow] = rows_as(self.connection, DateRow, statement, values)
+        values["code_version"] = self.pipeline.code_version
+        rows: list[Any] = self.connection.execute(sql("runs", "end_dates_done"), values).fetchall()
+        # The scheduler looks for what is late and not done; these it would not see any more.
+        self.notices.breached(
+            self.connection, [replace(one, why="it is done since") for one in late], self.now
+        )
+        self._freshen([row[0] for row in rows])
+        self._outdate_stale()
+        return rows
+
+    def _outdate_stale(self) -> None:
+        """Done, and outdated at once: what it was made from changed while it was made."""
+        stale = [(row[0], row[1]) for row in self._do("outdate_stale").fetchall()]
+        if stale and self._wanted([self.pipeline.pipeline_id]):
+            carry.queue_by_itself(
+                self.connection, self.pipeline, sorted(stale), decide.STALE, self.now
+            )
+
     def _freshen(self, days: Sequence[Any]) -> None:
         if days:
             self._do("freshen", day=max(days))
@@ -203,12 +225,18 @@ class Settling:
         """What was made from an earlier version of these dates; made anew by itself where wanted."""
         why = f"{self.pipeline.pipeline_name} was made anew"
         rows = self._do("outdate_dependents", days=list(days), why=why).fetchall()
+        self._do("mark_stale", days=list(days), why=why)
         by_pipeline: dict[int, list[Slot]] = {}
         for pipeline_id, day, slot in rows:
             by_pipeline.setdefault(pipeline_id, []).append((day, slot))
-        wanted = self._do("auto_pipelines", ids=list(by_pipeline)).fetchall() if rows else []
-        for pipeline_id, priority in wanted:
-            self._queue(pipeline_id, sorted(by_pipeline[pipeline_id]), decide.UPSTREAM, priority)
+        for one in self._wanted(list(by_pipeline)):
+            slots = sorted(by_pipeline[one.pipeline_id])
+            carry.queue_by_itself(self.connection, one, slots, decide.UPSTREAM, self.now)
+
+    def _wanted(self, ids: Sequence[int]) -> list[Pipeline]:
+        """Those of them that have their dates made anew by themselves."""
+        found = read_pipelines(self.connection, ids) if ids else {}
+        return [one for one in found.values() if one.auto_backfill and one.archived_at is None]
 
     def _end_backfills(self, verdict: Verdict) -> None:
         """The queue's entries; and a scheduled date that failed for good is queued once by itself."""
@@ -227,33 +255,21 @@ class Settling:
             done = self._do("requests_done", requests=sorted(requests)).fetchall()
             self.notices.backfills_done(self.connection, self.pipeline, done, self.now)
         if status == "failed" and self.pipeline.auto_backfill and not self.run.is_backfill:
-            self._queue(self.run.pipeline_id, self.slots, decide.FAILED, self.pipeline.priority)
-
-    def _queue(
-        self, pipeline_id: int | None, slots: Sequence[Slot], reason: str, priority: int
-    ) -> None:
-        assert pipeline_id is not None
-        carry.queue_backfills(
-            self.connection,
-            pipeline_id,
-            slots,
-            now=self.now,
-            requested_by="scheduler",
-            reason=reason,
-            priority=priority,
-        )
+            carry.queue_by_itself(
+                self.connection, self.pipeline, self.slots, decide.FAILED, self.now
+            )
 
     def _tell(self, verdict: Verdict) -> None:
         about = (self.connection, self.pipeline, self.run)
         if verdict.status == "failed" and verdict.quality is False:
             self.notices.quality(*about, verdict.message, self.now)
-        elif verdict.status == "failed":
+        if verdict.status == "failed" and not verdict.by_gate:
             self.notices.exhausted(*about, verdict.message, self.now)
         elif verdict.status == "succeeded" and (self.late or self._failed_before()):
             self.notices.recovered(*about, self.now)
 
     def _failed_before(self) -> bool:
-        row = self._do("failed_before", dates=list(self.run.dates)).fetchone()
+        row = self._do("failed_before", dates=list(self.run.dates), slot=self.run.slot).fetchone()
         return bool(row and row[0])
 
     def _values(self) -> dict[str, Any]:
@@ -263,6 +279,7 @@ class Settling:
             "now": self.now,
             "worker": self.worker,
             "claim": self.run.claim,
+            "attempt": self.run.attempt,
         }
 
     def _do(self, block: str, **more: Any) -> Any:

@@ -8,15 +8,18 @@ from typing import Any
 
 from backhaul.clock import Clock
 from backhaul.control.backfills import Backfills, Request, Wish
-from backhaul.control.carry import jsonable
+from backhaul.control.carry import jsonable, queue_by_itself
+from backhaul.control.decide import FAILED
 from backhaul.control.desk import Desk, find_run
 from backhaul.control.gather import read_pipelines
-from backhaul.control.ledger import CANCEL, LOOK, acting, sql, wake
+from backhaul.control.ledger import LOOK, acting, sql, wake
 from backhaul.control.notices import Notices
-from backhaul.control.records import ENDED, RunRow
+from backhaul.control.records import ENDED, Pipeline, RunRow
+from backhaul.control.runs import cancel
 from backhaul.control.triggers.base import JobCheck
 from backhaul.errors import ConfigError
 from backhaul.state.errors import translated
+from backhaul.state.jsonable import plain_text
 from backhaul.state.session import Connection
 
 
@@ -38,24 +41,16 @@ class Steering:
             acting(connection, actor, now, reason or f"cancelled by {actor}"),
         ):
             run = find_run(connection, run_id)
-            values = self._values(run) | {"why": f"cancelled by {actor}"}
-            connection.execute(sql("runs", "lock_clocks"), values)
-            row = connection.execute(sql("desk", "cancel_run"), values).fetchone()
-            if row is None:
-                raise ConfigError(f"run {run_id} is {run.status} and cannot be cancelled")
-            if row[0] == "cancelled":
-                self._end(connection, values)
-            wake(connection, CANCEL)
-            status: str = row[0]
+            if run.pipeline_id is None:
+                raise ConfigError(
+                    f"run {run_id} is a command of {run.started_by}", remedy="stop it where it runs"
+                )
+            connection.execute(sql("runs", "lock_clocks"), self._values(run))
+            status = cancel(connection, run, actor, now)
+            if status is None:
+                status = find_run(connection, run_id).status
+                raise ConfigError(f"run {run_id} is {status} and cannot be cancelled")
         return status
-
-    def _end(self, connection: Connection, values: dict[str, Any]) -> None:
-        """What its worker does for a run that has one."""
-        connection.execute(sql("runs", "end_dates_cancelled"), values)
-        more = {"status": "cancelled", "retry_attempts": 0, "error_message": values["why"]}
-        connection.execute(sql("runs", "end_backfills"), {**values, **more})
-        connection.execute(sql("runs", "look_at_dependents"), values)
-        wake(connection, LOOK)
 
     def again(self, run_id: str, *, actor: str, reason: str | None = None) -> Request:
         """The dates of a run that has ended, once more."""
@@ -89,13 +84,13 @@ class Steering:
             self.desk.connect() as connection,
             acting(connection, actor, now, "a check came later"),
         ):
+            values = self._values(find_run(connection, run_id))
+            connection.execute(sql("runs", "lock_clocks"), values)
+            # It may have ended while the lock was waited for.
             run = find_run(connection, run_id)
             values = self._values(run)
-            connection.execute(sql("runs", "lock_clocks"), values)
             rows = jsonable(_check_row(one) for one in checks)
-            connection.execute(
-                sql("runs", "add_quality"), {**values, "rows": rows, "since": run.created_at}
-            )
+            connection.execute(sql("runs", "add_quality"), {**values, "rows": rows})
             return self._judge(connection, run, values)
 
     def _judge(self, connection: Connection, run: RunRow, values: dict[str, Any]) -> bool | None:
@@ -113,20 +108,34 @@ class Steering:
             )
             if bad and row is not None:
                 why = f"quality: {bad} of {row[0]} checks failed, first {row[2]}"
-                connection.execute(sql("desk", "fail_late"), {**values, "why": why})
-                connection.execute(sql("runs", "look_at_dependents"), values)
-                self.notices.quality(connection, pipeline, run, why, self.clock.now())
+                self._fail_late(connection, pipeline, run, values | {"why": why})
         return not bad
 
+    def _fail_late(
+        self, connection: Connection, pipeline: Pipeline, run: RunRow, values: dict[str, Any]
+    ) -> None:
+        rows = connection.execute(sql("desk", "fail_late"), values).fetchall()
+        if rows and pipeline.auto_backfill:
+            slots = [(row[0], row[1]) for row in rows]
+            queue_by_itself(connection, pipeline, slots, FAILED, values["now"])
+        connection.execute(sql("runs", "look_at_dependents"), values)
+        self.notices.quality(connection, pipeline, run, values["why"], values["now"])
+        wake(connection, LOOK)
+
     def _values(self, run: RunRow) -> dict[str, Any]:
-        return {"run_id": run.run_id, "pipeline_id": run.pipeline_id, "now": self.clock.now()}
+        return {
+            "run_id": run.run_id,
+            "pipeline_id": run.pipeline_id,
+            "attempt": run.attempt,
+            "now": self.clock.now(),
+        }
 
 
 def _check_row(check: JobCheck) -> dict[str, Any]:
     return {
-        "name": check.name,
+        "name": plain_text(check.name),
         "passed": check.passed,
-        "details": check.details,
+        "details": plain_text(check.details) if check.details else None,
         "kind": check.kind,
         "severity": check.severity,
         "bad_rows": check.bad_rows,

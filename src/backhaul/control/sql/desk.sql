@@ -108,6 +108,22 @@ SELECT status, count(*) FROM (
     LIMIT 100000
 ) AS waiting GROUP BY status;
 
+-- name: lock_queues
+-- The clocks of those whose entries are meant, and of what depends on them.
+WITH meant AS (
+    SELECT DISTINCT pipeline_id FROM backfill_queue
+    WHERE (%(pipeline_id)s::bigint IS NULL OR pipeline_id = %(pipeline_id)s)
+      AND (%(request_id)s::uuid IS NULL OR request_id = %(request_id)s)
+      AND (%(ids)s::bigint[] IS NULL OR backfill_id = ANY(%(ids)s))
+)
+SELECT pipeline_id FROM pipeline_clock
+WHERE pipeline_id = ANY(ARRAY(
+    SELECT pipeline_id FROM meant
+    UNION SELECT pipeline_id FROM pipeline_dependencies
+    WHERE upstream_id IN (SELECT pipeline_id FROM meant)))
+ORDER BY pipeline_id
+FOR UPDATE;
+
 -- name: steer_backfills
 -- Pause, resume or cancel what waits; the ones that are running have a run to be cancelled.
 UPDATE backfill_queue SET status = %(to)s, ended_at = CASE WHEN %(to)s = 'cancelled' THEN %(now)s END
@@ -133,12 +149,23 @@ WHERE status = 'running' AND run_id IS NOT NULL
   AND (%(ids)s::bigint[] IS NULL OR backfill_id = ANY(%(ids)s));
 
 -- name: cancel_run
--- One that waits is cancelled; one that runs is cancelled on its platform, by its worker.
-UPDATE pipeline_run_log
-SET status = CASE WHEN status = 'running' THEN 'cancelling' ELSE 'cancelled' END,
-    end_time = CASE WHEN status = 'running' THEN NULL ELSE %(now)s END
-WHERE run_id = %(run_id)s AND status IN ('queued', 'retrying', 'running')
-RETURNING status;
+-- One that waits is cancelled; one that runs is cancelled on its platform, by its worker. So is one
+-- whose worker died after it had begun: its job may still run, and the next worker stops it.
+UPDATE pipeline_run_log AS runs
+SET status = CASE WHEN state.begun THEN 'cancelling' ELSE 'cancelled' END,
+    end_time = CASE WHEN NOT state.begun THEN %(now)s END,
+    heartbeat_at = CASE WHEN state.begun THEN coalesce(heartbeat_at, 'epoch') END,
+    error_message = CASE WHEN state.begun THEN error_message ELSE %(why)s END
+FROM (
+    SELECT run_id, status = 'running' OR status = 'queued' AND EXISTS (
+        SELECT FROM run_attempts AS one
+        WHERE one.run_id = found.run_id AND one.attempt = found.retry_attempts + 1) AS begun
+    FROM pipeline_run_log AS found
+    WHERE run_id = %(run_id)s AND status IN ('queued', 'retrying', 'running')
+    FOR UPDATE
+) AS state
+WHERE runs.run_id = state.run_id
+RETURNING runs.status;
 
 -- name: look_at
 UPDATE pipeline_clock SET look_at = 'epoch' WHERE pipeline_id = ANY(%(ids)s);
@@ -173,7 +200,8 @@ RETURNING pipeline_id;
 -- name: fail_late
 -- A check that came after the run had ended, and failed.
 UPDATE pipeline_dates SET status = 'failed', why = %(why)s, updated_at = %(now)s
-WHERE run_id = %(run_id)s AND status = 'done';
+WHERE run_id = %(run_id)s AND status = 'done'
+RETURNING data_date, slot;
 
 -- name: workers
 SELECT worker, host, process_id, lanes, platforms, started_at, heartbeat_at

@@ -2,7 +2,7 @@
 
 -- name: take_looks
 -- The pipelines to look at, longest overdue first; those that another scheduler looks at are its own.
-SELECT pipeline_id, picked_until, swept
+SELECT pipeline_id, picked_until, swept, added_at
 FROM pipeline_clock
 WHERE look_at <= %(now)s
 ORDER BY look_at, pipeline_id
@@ -45,8 +45,8 @@ CROSS JOIN LATERAL (
     SELECT {backfills} FROM backfill_queue
     WHERE pipeline_id = wanted.pipeline_id AND status = 'queued'
     ORDER BY turn_at, position, backfill_id
-    LIMIT greatest(50, 2 * greatest(wanted.backfill_concurrency, 1)
-                         * CASE WHEN wanted.multi_date_allowed THEN wanted.max_dates_per_run ELSE 1 END)
+    LIMIT greatest(%(depth)s, least(2000, 2 * greatest(wanted.backfill_concurrency, 1)::bigint
+        * CASE WHEN wanted.multi_date_allowed THEN least(wanted.max_dates_per_run, 2000) ELSE 1 END))
     FOR UPDATE SKIP LOCKED
 ) AS found
 WHERE wanted.pipeline_id = ANY(%(ids)s);
@@ -112,7 +112,8 @@ FROM jsonb_to_recordset(%(rows)s) AS new (
     pipeline_id bigint, data_date date, slot integer, scheduled_date date,
     scheduled_at timestamptz, run_id uuid)
 ON CONFLICT (pipeline_id, data_date, slot) DO UPDATE
-SET status = 'running', run_id = excluded.run_id, why = NULL, updated_at = excluded.updated_at;
+SET status = 'running', run_id = excluded.run_id, why = NULL, stale = NULL,
+    updated_at = excluded.updated_at;
 
 -- name: take_backfills
 UPDATE backfill_queue SET status = 'running', run_id = taken.run_id
@@ -139,15 +140,24 @@ FROM jsonb_to_recordset(%(rows)s) AS new (
 WHERE clock.pipeline_id = new.pipeline_id;
 
 -- name: say_problems
+-- A row that a person is editing is left alone: the edit has it looked at again.
 UPDATE pipelines SET problem = new.problem, updated_at = %(now)s
-FROM jsonb_to_recordset(%(rows)s) AS new (pipeline_id bigint, problem text)
-WHERE pipelines.pipeline_id = new.pipeline_id AND pipelines.problem IS DISTINCT FROM new.problem;
+FROM jsonb_to_recordset(%(rows)s) AS new (pipeline_id bigint, problem text), (
+    SELECT pipeline_id FROM pipelines
+    WHERE pipeline_id = ANY(%(ids)s) ORDER BY pipeline_id FOR NO KEY UPDATE SKIP LOCKED
+) AS free
+WHERE pipelines.pipeline_id = new.pipeline_id AND pipelines.pipeline_id = free.pipeline_id
+  AND pipelines.problem IS DISTINCT FROM new.problem;
 
 -- name: outdate_code
 -- What an older version of the code made.
 UPDATE pipeline_dates SET status = 'outdated', why = 'made by ' || code_version, updated_at = %(now)s
-WHERE pipeline_id = %(pipeline_id)s AND status = 'done' AND code_version <> %(code_version)s
-RETURNING data_date, slot;
+WHERE pipeline_id = %(pipeline_id)s AND status = 'done' AND code_version <> %(code_version)s;
+
+-- name: open_dates
+SELECT data_date, slot, status FROM pipeline_dates
+WHERE pipeline_id = %(pipeline_id)s AND status IN ('failed', 'outdated')
+ORDER BY data_date, slot;
 
 -- name: queue_backfills
 -- What is queued already stays in its place.
@@ -165,7 +175,7 @@ RETURNING date_to_process, slot;
 UPDATE pipeline_dates AS dates SET sla_met = false, risk_at = NULL, updated_at = %(now)s
 FROM (
     SELECT pipeline_id, data_date, slot FROM pipeline_dates
-    WHERE sla_met IS NULL AND sla_at < %(before)s
+    WHERE sla_met IS NULL AND sla_at <= %(before)s
     ORDER BY sla_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ) AS late
 WHERE dates.pipeline_id = late.pipeline_id AND dates.data_date = late.data_date
@@ -173,12 +183,19 @@ WHERE dates.pipeline_id = late.pipeline_id AND dates.data_date = late.data_date
 RETURNING {dates_of};
 
 -- name: risks
-UPDATE pipeline_dates AS dates SET risk_at = NULL, updated_at = %(now)s
-FROM (
-    SELECT pipeline_id, data_date, slot FROM pipeline_dates
+-- Dates that would be late if they took as long as usual. One that began in time is given until then.
+WITH near AS (
+    SELECT pipeline_id, data_date, slot, CASE WHEN status = 'running' THEN run_id END AS run_id
+    FROM pipeline_dates
     WHERE sla_met IS NULL AND risk_at <= %(now)s
     ORDER BY risk_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-) AS near
+)
+UPDATE pipeline_dates AS dates
+SET updated_at = %(now)s, risk_at = CASE
+        WHEN runs.start_time + (sla_at - risk_at) > %(now)s
+         AND runs.start_time + (sla_at - risk_at) < sla_at
+        THEN runs.start_time + (sla_at - risk_at) END
+FROM near LEFT JOIN pipeline_run_log AS runs ON runs.run_id = near.run_id
 WHERE dates.pipeline_id = near.pipeline_id AND dates.data_date = near.data_date
   AND dates.slot = near.slot
 RETURNING {dates_of};
