@@ -2,6 +2,8 @@
 
 BackhaulError
 ├── ConfigError            what the user wrote is wrong; carries every finding at once
+│   ├── NotFound           nothing has that name
+│   └── Conflict           it is well said, and does not go together with how things stand
 ├── TransientError         the same call may work later
 │   ├── SourceUnavailable  the source cannot be reached, or went away mid-way
 │   ├── SnapshotLost       the exported snapshot is gone: the holder of the transaction died
@@ -89,6 +91,14 @@ class ConfigError(BackhaulError):
     ) -> None:
         super().__init__(message, remedy=remedy)
         self.findings = tuple(findings)
+
+
+class NotFound(ConfigError):
+    """Nothing has the name, or the id, that was given."""
+
+
+class Conflict(ConfigError):
+    """What is asked is well said, and does not go together with how things stand."""
 
 
 class TransientError(BackhaulError):
