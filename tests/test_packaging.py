@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
-LOCKS = ("uv", "build", "run", "dev", "bench")
+LOCKS = ("uv", "build", "run", "dev", "bench", "airflow")
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?==(?P<version>[^ ;\\]+)", re.MULTILINE)
 
 
@@ -62,7 +62,12 @@ def test_every_pin_is_hashed(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "groups"),
-    [("run", ["run"]), ("dev", ["run", "connect", "dev"]), ("bench", ["bench"])],
+    [
+        ("run", ["run"]),
+        ("dev", ["run", "connect", "dev"]),
+        ("bench", ["bench"]),
+        ("airflow", ["run", "airflow"]),
+    ],
 )
 def test_locks_agree_with_pyproject(name: str, groups: list[str]) -> None:
     pinned = pins(name)
