@@ -255,6 +255,7 @@ def working(world: World, trigger: Played, lanes: int = 2) -> Iterator[Worker]:
 
 def until(world: World, statement: str, wanted: Any) -> None:
     """Wait for the state to say so; the database wakes us at each change."""
+    row: Any = None
     with connect(world.url, autocommit=True) as connection:
         connection.execute("LISTEN backhaul_look; LISTEN backhaul_run; LISTEN backhaul_cancel")
         for _ in range(600):

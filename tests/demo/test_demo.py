@@ -80,9 +80,9 @@ def test_every_step_holds(demo: Demo) -> None:
     assert demo.ended.err == ""
     lines = demo.ended.out.splitlines()
     assert [line for line in lines if line.startswith("✗")] == []
-    assert len([line for line in lines if line.startswith("✓")]) == 10
+    assert len([line for line in lines if line.startswith("✓")]) == 12
     assert [line.split(".")[0] for line in lines if line[:1].isdigit() and ". " in line] == [
-        str(number) for number in range(1, 13)
+        str(number) for number in range(1, 14)
     ]
     assert "why     the source has new columns: points" in demo.ended.out
     killed = re.search(r"killed; (\d+) of (\d+) chunks", demo.ended.out)

@@ -82,4 +82,4 @@ def _cells(view: DateView, zone: str) -> tuple[str, str, str, str]:
 
     at = view.scheduled_at.astimezone(ZoneInfo(zone)) if view.scheduled_at else None
     day = f"{view.data_date}" + (f" #{view.slot + 1}" if view.slot else "")
-    return day, f"{at:%a %Y-%m-%d %H:%M}" if at else "–", view.state, view.why
+    return day, f"{at:%a %Y-%m-%d %H:%M}" if at else "–", view.state, view.why.partition("\n")[0]

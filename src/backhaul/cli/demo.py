@@ -15,6 +15,7 @@ from backhaul.cli.options import Debug, Verbose
 
 if TYPE_CHECKING:
     from backhaul.cli.screen import Screen
+    from backhaul.control.dates import DateView
     from backhaul.extract.plan import TablePlan
     from backhaul.extract.progress import TableResult
     from backhaul.load.outcome import LoadResult
@@ -138,3 +139,8 @@ class ScreenStage:
         from backhaul.cli.status import show_status
 
         show_status(self._screen, tables)
+
+    def dates(self, pipeline: str, views: Sequence[DateView], zone: str) -> None:
+        from backhaul.cli.dates import show_dates
+
+        show_dates(self._screen, pipeline, views, zone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -128,4 +129,4 @@ def _span(first: date, last: date) -> list[date]:
 
 
 # Below `backhaul pipeline`, beside its sync and list.
-VERBS = {"run": run, "pause": pause, "resume": resume, "mark": mark}
+VERBS: dict[str, Callable[..., None]] = {"run": run, "pause": pause, "resume": resume, "mark": mark}

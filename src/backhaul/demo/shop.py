@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, date, datetime
+from datetime import time as midnight
 from importlib.resources import files
 
 import psycopg
@@ -20,6 +22,7 @@ TABLES = {
     "orders": "identity key, enum, numeric(12,2), timestamptz",
     "order_items": "composite key",
     "events": "append-only, jsonb",
+    "visits": "append-only, no key",
 }
 
 
@@ -82,6 +85,20 @@ class Shop:
         return self._connection.execute(
             "DELETE FROM orders WHERE status = 'returned' AND id % 50 = 3"
         ).rowcount
+
+    def visit(self, day: date) -> int:
+        """What a day leaves behind."""
+        return self._connection.execute(
+            "INSERT INTO visits (at, page) SELECT %s + n * interval '1 minute', '/' || n %% 50 "
+            "FROM generate_series(1, 100) AS n",
+            [datetime.combine(day, midnight(), UTC)],
+        ).rowcount
+
+    def hide_visits(self, hidden: bool) -> None:
+        """Somebody renames a table, and back."""
+        names = ("visits", "visits_old") if hidden else ("visits_old", "visits")
+        old, new = map(sql.Identifier, names)
+        self._connection.execute(sql.SQL("ALTER TABLE {} RENAME TO {}").format(old, new))
 
     def add_column(self) -> None:
         self._connection.execute("ALTER TABLE customers ADD COLUMN points integer DEFAULT 100")

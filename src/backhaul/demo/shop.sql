@@ -75,4 +75,13 @@ SELECT now() - interval '1 day' - (100000 - n) * interval '10 seconds',
        jsonb_build_object('page', n % 500, 'path', ARRAY['a', 'b'], 'ms', n % 1700)
 FROM generate_series(1, 100000) AS n;
 
+CREATE TABLE visits (
+    id   bigint GENERATED ALWAYS AS IDENTITY,
+    at   timestamptz NOT NULL,
+    page text NOT NULL
+);
+INSERT INTO visits (at, page)
+SELECT timestamptz '2026-03-20 00:00Z' + n * interval '1 minute', '/' || n % 50
+FROM generate_series(1, 1000) AS n;
+
 ANALYZE;

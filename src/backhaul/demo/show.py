@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from backhaul.demo.folder import write_project
+from backhaul.demo.fortnight import Fortnight
 from backhaul.demo.look import lake_count, lake_totals, orphans, rows_in_folders
 from backhaul.demo.shop import DATABASE, TABLES, Shop, open_shop
 from backhaul.errors import BackhaulError
@@ -19,6 +20,7 @@ from backhaul.state.embedded import embedded
 from backhaul.wiring import Selection, Workshop, open_workshop
 
 if TYPE_CHECKING:
+    from backhaul.control.dates import DateView
     from backhaul.extract.plan import TablePlan
     from backhaul.extract.progress import TableResult
     from backhaul.load.outcome import LoadResult
@@ -54,6 +56,8 @@ class Stage(Protocol):
     def loads(self, rows: Sequence[LoadRow]) -> None: ...
 
     def status(self, tables: Sequence[TableStatus]) -> None: ...
+
+    def dates(self, pipeline: str, views: Sequence[DateView], zone: str) -> None: ...
 
 
 class DemoFailed(BackhaulError):
@@ -96,6 +100,7 @@ class _Demo:
         self.new_column()
         self.status()
         self.compare()
+        self.fortnight()
 
     def backfill(self) -> None:
         self.stage.step("Backfill: every table to Parquet, all of them at one instant")
@@ -195,6 +200,24 @@ class _Demo:
             "every status and total compared",
             brought == source,
         )
+
+    def fortnight(self) -> None:
+        self.stage.step("A fortnight of nights under the control plane, in virtual time")
+        self.stage.command("backhaul pipeline sync")
+        with Fortnight.open(self.workshop, self.shop) as nights:
+            self.stage.say("visits_daily: every night at 02:30 in Berlin, for the day before")
+            for said in nights.pass_by():
+                self.stage.say(said)
+            self.stage.command("backhaul dates visits_daily --from 2026-03-20 --to 2026-04-05")
+            self.stage.dates("visits_daily", nights.dates(), nights.zone)
+            self.stage.say("what people were told")
+            self.stage.columns([("when (UTC)", "what", ""), *nights.told()])
+            states = [view.state for view in nights.dates()]
+            done = states.count("done")
+            self._prove(f"{done} of {len(states)} dates are done, each once", nights.hold())
+        visits = lake_count(self.workshop, "fct_visits")
+        there = self.shop.row_count("visits")
+        self._prove(f"{visits:,} visits in the lake, {there:,} in the source", visits == there)
 
     @property
     def _store(self) -> Store:

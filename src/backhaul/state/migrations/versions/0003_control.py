@@ -14,4 +14,6 @@ def upgrade() -> None:
     # Plain SQL: most of it is triggers and partial indexes, which read better as what they are.
     # And straight to psycopg, as SQLAlchemy would look for parameters in it.
     statements = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
-    op.get_bind().connection.driver_connection.execute(statements.encode())
+    driver = op.get_bind().connection.driver_connection
+    assert driver is not None
+    driver.execute(statements.encode())
