@@ -22,6 +22,7 @@ from backhaul.cli import (
     serve,
     status,
     steering,
+    token,
     verify,
 )
 
@@ -76,6 +77,7 @@ app.command("backfill")(backfills.backfill)
 app.add_typer(backfills.app, name="backfills")
 app.add_typer(runs.app, name="runs")
 app.add_typer(notify.app, name="notify")
+app.add_typer(token.app, name="token")
 app.command("serve")(serve.serve)
 app.command("scheduler")(serve.scheduler)
 app.command("worker")(serve.worker)

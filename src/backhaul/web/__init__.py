@@ -1,0 +1,1 @@
+"""The control plane over HTTP: an API for programs, and pages on the same services."""

@@ -1,0 +1,1 @@
+"""The API, a file per subject; each path, command and table share the word."""
