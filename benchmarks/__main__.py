@@ -9,12 +9,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.control import control
 from benchmarks.loads import loads
 from benchmarks.parts import LABELS, Bench, Part, export, growth, memory, small
 from benchmarks.report import keep, show, surroundings
 from benchmarks.server import bench_server
 
-PARTS = ("export", "memory", "small", "growth", "loads")
+PARTS = ("export", "memory", "small", "growth", "loads", "control")
 
 
 def _arguments(given: Sequence[str]) -> argparse.Namespace:
@@ -30,6 +31,8 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="the best of so many runs counts")
     parser.add_argument("--documents", type=int, default=600, help="of 1 MB each")
     parser.add_argument("--tables", type=int, default=1000, help="small ones")
+    parser.add_argument("--pipelines", type=int, default=10_000, help="of the control plane")
+    parser.add_argument("--queue", type=int, default=1_000_000, help="its backfills")
     parser.add_argument("--connections", type=int, default=4, help="backhaul's max_connections")
     parser.add_argument(
         "--keep",
@@ -64,6 +67,7 @@ def _chosen(bench: Bench, arguments: argparse.Namespace) -> list[Callable[[], Pa
         "small": lambda: small(bench, arguments.tables),
         "growth": lambda: growth(bench, arguments.rows),
         "loads": lambda: loads(bench, arguments.rows),
+        "control": lambda: control(bench, arguments.pipelines, arguments.queue),
     }
     return [known[name] for name in arguments.only or PARTS]
 

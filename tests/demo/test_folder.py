@@ -26,6 +26,7 @@ def test_the_project_loads_and_has_every_table(tmp_path: Path) -> None:
         "dim_customer",
         "dim_product",
         "fct_orders",
+        "fct_visits",
         "fct_events",
     }
 

@@ -36,7 +36,7 @@ def demo(
     verbose: Verbose = 0,
     debug: Debug = False,
 ) -> None:
-    """Show it all in a minute, with a real PostgreSQL and Spark."""
+    """Show it all in two minutes, with a real PostgreSQL and Spark."""
     import time
 
     from backhaul.cli.screen import Screen

@@ -22,7 +22,7 @@ TABLES = {
     "orders": "identity key, enum, numeric(12,2), timestamptz",
     "order_items": "composite key",
     "events": "append-only, jsonb",
-    "visits": "append-only, no key",
+    "visits": "append-only",
 }
 
 

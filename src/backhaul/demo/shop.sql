@@ -76,7 +76,7 @@ SELECT now() - interval '1 day' - (100000 - n) * interval '10 seconds',
 FROM generate_series(1, 100000) AS n;
 
 CREATE TABLE visits (
-    id   bigint GENERATED ALWAYS AS IDENTITY,
+    id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at   timestamptz NOT NULL,
     page text NOT NULL
 );

@@ -2,7 +2,7 @@
 
 1. nothing waits: nothing;
 2. of several backfills that wait, the newest and what came after it count: it holds everything;
-3. no table yet: append; a key: merge by it; no key: a full copy replaces, ascending ids append;
+3. no table yet: append; a key: merge by it; no key: a full copy replaces, everything else is refused;
 4. keys of a complete key export delete what is not among them, unless newer rows are loaded already.
 """
 
@@ -195,6 +195,10 @@ def _mode(facts: LoadFacts, merge_on: tuple[str, ...], exports: Sequence[ExportR
         raise _keyless(facts.entry, "loading chunks as they arrive")
     if "incremental" in kinds:
         raise _keyless(facts.entry, "loading windows, which overlap,")
+    if "load_by_id" in kinds:
+        # The next load begins with the last id where several rows may share one, and brings rows
+        # again where smaller ids were still open.
+        raise _keyless(facts.entry, "loading by an id that is no key")
     return WriteMode.REPLACE if "backfill" in kinds else WriteMode.APPEND
 
 
