@@ -26,6 +26,9 @@ from backhaul.state.jsonable import plain, plain_text
 from backhaul.state.session import Connection
 
 
+MOST_CHARACTERS = 4000
+
+
 @dataclass(frozen=True)
 class End:
     """How an attempt ended, as the worker saw it. `chance`: the randomness of a retry's jitter."""
@@ -77,7 +80,7 @@ class Settling:
                 return None
             self.run = rows[0]
             self._add_checks(end.progress.checks)
-            verdict = self._verdict(end)
+            verdict = _bounded(self._verdict(end))
             self._write(verdict, end)
             wake(self.connection, LOOK)
             return verdict.status
@@ -158,11 +161,10 @@ class Settling:
     def _end_run(self, verdict: Verdict, end: End) -> None:
         progress, retrying = end.progress, verdict.status == "retrying"
         result = Jsonb(plain(progress.result)) if progress.result else None
-        message = plain_text(verdict.message)[:4000] if verdict.message else None
         self._do(
             "end_attempt",
             status="failed" if retrying else verdict.status,
-            error_message=message,
+            error_message=verdict.message,
             result=result,
         )
         self._do(
@@ -171,12 +173,12 @@ class Settling:
             end_time=None if retrying else end.ended_at,
             retry_attempts=self.run.retry_attempts + retrying,
             retry_schedule_used=verdict.schedule_used or self.run.retry_schedule_used,
-            error_message=message,
+            error_message=verdict.message,
             data_quality_passed=verdict.quality,
             sla_met=None,
             ready_at=verdict.retry.again_at if verdict.retry and retrying else self.now,
             result=result,
-            external_url=progress.url,
+            external_url=plain_text(progress.url) if progress.url else None,
         )
 
     def _end_dates(self, verdict: Verdict, end: End) -> None:
@@ -284,6 +286,12 @@ class Settling:
 
     def _do(self, block: str, **more: Any) -> Any:
         return self.connection.execute(sql("runs", block), {**self._values(), **more})
+
+
+def _bounded(verdict: Verdict) -> Verdict:
+    """What a platform says may be anything; a text that the state refuses would hold the run for ever."""
+    said = verdict.message
+    return replace(verdict, message=plain_text(said)[:MOST_CHARACTERS] if said else None)
 
 
 def failed(message: str, *, retryable: bool, after: timedelta | None = None) -> Progress:

@@ -35,11 +35,13 @@ FROM mine WHERE runs.run_id = mine.run_id
 RETURNING {runs_of};
 
 -- name: take_slot
--- A free place under a limit; none: it is reached.
+-- A free place under a limit; none: it is reached, or was lowered, and what was begun before holds more.
 UPDATE run_slots SET run_id = %(run_id)s
 WHERE (scope, number) = (
     SELECT scope, number FROM run_slots
-    WHERE scope = %(scope)s AND run_id IS NULL AND NOT retired
+    WHERE scope = %(scope)s AND run_id IS NULL AND NOT retired AND NOT EXISTS (
+        SELECT FROM run_slots AS old
+        WHERE old.scope = %(scope)s AND old.retired AND old.run_id IS NOT NULL)
     ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 RETURNING number;
@@ -308,11 +310,15 @@ WHERE pipeline_id = %(pipeline_id)s;
 
 -- name: failed_before
 -- Whether the last that people were told of one of these dates is that it failed.
-SELECT told.notification_type <> 'recovery'
-FROM pipeline_notifications AS told
-JOIN pipeline_run_log AS runs ON runs.run_id = told.run_id
-WHERE told.pipeline_id = %(pipeline_id)s AND runs.dates && %(dates)s
-  AND (runs.slot = %(slot)s OR cardinality(runs.dates) > 1 OR cardinality(%(dates)s::date[]) > 1)
-  AND told.notification_type IN ('failure', 'retry_exhausted', 'quality', 'recovery')
-ORDER BY told.notification_id DESC
-LIMIT 1;
+SELECT bool_or(notification_type <> 'recovery')
+FROM (
+    SELECT DISTINCT ON (day) told.notification_type
+    FROM pipeline_notifications AS told
+    JOIN pipeline_run_log AS runs ON runs.run_id = told.run_id
+    JOIN unnest(%(dates)s::date[]) AS wanted (day) ON day = ANY(runs.dates)
+    WHERE told.pipeline_id = %(pipeline_id)s
+      AND (runs.slot = %(slot)s
+           OR cardinality(runs.dates) > 1 OR cardinality(%(dates)s::date[]) > 1)
+      AND told.notification_type IN ('failure', 'retry_exhausted', 'quality', 'recovery')
+    ORDER BY day, told.notification_id DESC
+) AS last_words;
