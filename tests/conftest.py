@@ -75,16 +75,20 @@ def state_template(servers: running.Servers) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def state_copies(servers: running.Servers, state_template: str) -> running.Copies:
+    return running.Copies(servers.get("18"), state_template)
+
+
 @pytest.fixture
-def state(servers: running.Servers, state_template: str) -> Iterator[State]:
+def state(state_copies: running.Copies) -> Iterator[State]:
     """An open, empty state."""
     from backhaul.state.database import attach
 
-    server = servers.get("18")
-    url = server.create_database(template=state_template)
+    url = state_copies.take()
     with attach(url) as opened:
         yield opened
-    server.drop_database(url)
+    state_copies.give_back(url)
 
 
 @pytest.fixture(scope="session")
