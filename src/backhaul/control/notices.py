@@ -45,10 +45,14 @@ class Notices:
         run: RunRow,
         why: str | None,
         now: datetime,
+        *,
+        over_budget: bool = False,
     ) -> None:
-        key = f"retry_exhausted:{run.run_id}"
-        title = f"{pipeline.pipeline_name}: {dates_text(run)} failed for good"
-        self._run_message(connection, Kind.RETRY_EXHAUSTED, key, title, pipeline, run, why, now)
+        kind = Kind.BUDGET if over_budget else Kind.RETRY_EXHAUSTED
+        said = "would have cost more than its budget" if over_budget else "failed for good"
+        title = f"{pipeline.pipeline_name}: {dates_text(run)} {said}"
+        key = f"{kind.value}:{run.run_id}"
+        self._run_message(connection, kind, key, title, pipeline, run, why, now)
 
     def quality(
         self,
@@ -78,7 +82,7 @@ class Notices:
     ) -> None:
         """Requests of people that have nothing left to do."""
         for request_id, count, bad, first, last in requests:
-            title = f"{pipeline.pipeline_name}: backfill of {count} dates is done"
+            title = f"{pipeline.pipeline_name}: backfill of {count} date{'s' * (count != 1)} is done"
             text = f"{first} to {last}; {bad} of them failed" if bad else f"{first} to {last}"
             key = f"backfill_done:{request_id}"
             self._send(connection, Message(Kind.BACKFILL_DONE, key, title, text), pipeline, now)

@@ -21,10 +21,10 @@ from backhaul.control.notices import Notices
 from backhaul.control.records import DateRow, Pipeline, RunRow, Slot
 from backhaul.control.retry import RetryDecision, decide_retry, parse_retry
 from backhaul.control.triggers.base import Fate, JobCheck, Progress
+from backhaul.errors import BudgetExceeded
 from backhaul.state.errors import translated
 from backhaul.state.jsonable import plain, plain_text
 from backhaul.state.session import Connection
-
 
 MOST_CHARACTERS = 4000
 
@@ -155,7 +155,7 @@ class Settling:
             return
         self._end_dates(verdict, end)
         self._end_backfills(verdict)
-        self._tell(verdict)
+        self._tell(verdict, end.progress)
         self._do("look_at_dependents")
 
     def _end_run(self, verdict: Verdict, end: End) -> None:
@@ -261,12 +261,13 @@ class Settling:
                 self.connection, self.pipeline, self.slots, decide.FAILED, self.now
             )
 
-    def _tell(self, verdict: Verdict) -> None:
+    def _tell(self, verdict: Verdict, progress: Progress) -> None:
         about = (self.connection, self.pipeline, self.run)
         if verdict.status == "failed" and verdict.quality is False:
             self.notices.quality(*about, verdict.message, self.now)
         if verdict.status == "failed" and not verdict.by_gate:
-            self.notices.exhausted(*about, verdict.message, self.now)
+            over_budget = BudgetExceeded.__name__ in progress.result.get("error_kinds", ())
+            self.notices.exhausted(*about, verdict.message, self.now, over_budget=over_budget)
         elif verdict.status == "succeeded" and (self.late or self._failed_before()):
             self.notices.recovered(*about, self.now)
 

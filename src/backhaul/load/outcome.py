@@ -62,6 +62,7 @@ class LoadResult:
             "error": self.error.message if self.error else None,
             "remedy": self.error.remedy if self.error else None,
             "retry": self.error.retry.value if self.error else None,
+            "error_kind": type(self.error).__name__ if self.error else None,
         }
 
 

@@ -319,6 +319,7 @@ FROM (
     WHERE told.pipeline_id = %(pipeline_id)s
       AND (runs.slot = %(slot)s
            OR cardinality(runs.dates) > 1 OR cardinality(%(dates)s::date[]) > 1)
-      AND told.notification_type IN ('failure', 'retry_exhausted', 'quality', 'recovery')
+      AND told.notification_type IN
+          ('failure', 'retry_exhausted', 'quality', 'budget', 'recovery')
     ORDER BY day, told.notification_id DESC
 ) AS last_words;

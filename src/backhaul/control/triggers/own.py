@@ -12,7 +12,14 @@ from pydantic import field_validator, model_validator
 
 from backhaul.clock import Clock
 from backhaul.control.triggers.base import Fate, Job, Progress
-from backhaul.control.triggers.own_results import counts, job_checks, may_help, problems, told
+from backhaul.control.triggers.own_results import (
+    counts,
+    error_kinds,
+    job_checks,
+    may_help,
+    problems,
+    told,
+)
 from backhaul.control.triggers.process import (
     Ended,
     ProcessSettings,
@@ -168,7 +175,7 @@ class OwnTrigger(ProcessTrigger):
             bounded(masked(said, secrets)) if said else ended.message(secrets),
             retryable=may_help(ended.code, found),
             checks=checks,
-            result=result,
+            result={**result, "error_kinds": error_kinds(found)},
         )
 
     def close(self) -> None:

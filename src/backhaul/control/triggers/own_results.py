@@ -79,6 +79,11 @@ def problems(documents: Sequence[Document]) -> list[Problem]:
     return whole + single + _differences(documents)
 
 
+def error_kinds(found: Sequence[Problem]) -> list[str]:
+    """For `result`: whoever is told of a failure may be told of what kind it is."""
+    return sorted({one.kind for one in found if one.kind})
+
+
 def told(found: Sequence[Problem]) -> str | None:
     """The first of them, each once; the rest as a number."""
     texts = list(dict.fromkeys(str(one) for one in found))
@@ -121,7 +126,7 @@ def _problem(error: Any, of: Document | None = None) -> Problem:
         remedy=parts.get("remedy"),
         subject=_subject(beside),
         retry=parts.get("retry"),
-        kind=parts.get("kind") if isinstance(error, Mapping) else None,
+        kind=parts.get("kind") if isinstance(error, Mapping) else beside.get("error_kind"),
     )
 
 
