@@ -10,7 +10,8 @@ import pytest
 from cronsim import CronSim
 
 from backhaul.airflow.calendar import CronLine, begins, cron_line, ends
-from backhaul.control.calendar import Schedule, due_between, schedule_of
+from backhaul.control.calendar import Schedule, due_between
+from backhaul.control.columns import schedule_of
 
 YEARS = datetime(2026, 1, 1, tzinfo=UTC), datetime(2029, 1, 1, tzinfo=UTC)
 

@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from backhaul.control.calendar import Schedule, schedule_of
+from backhaul.control.calendar import Schedule
+from backhaul.control.columns import schedule_of
 from backhaul.control.frequency import Daily, ScheduleInvalid, Weekly
 
 ROW: dict[str, Any] = {

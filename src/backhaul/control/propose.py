@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from backhaul.control.calendar import Schedule, schedule_of
+from backhaul.control.calendar import Schedule
+from backhaul.control.columns import schedule_of
 from backhaul.control.frequency import ScheduleInvalid
 from backhaul.control.masks import has_mask
 from backhaul.control.retry import parse_retry

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from typing import Any
 
-from backhaul.control.calendar import Schedule, schedule_of
+from backhaul.control.calendar import Schedule
+from backhaul.control.columns import schedule_of
 
 ACTIVE = ("queued", "running", "retrying", "cancelling")
 ENDED = ("succeeded", "failed", "cancelled")

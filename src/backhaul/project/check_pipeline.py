@@ -11,7 +11,8 @@ from datetime import time
 from fnmatch import fnmatchcase
 from typing import Any
 
-from backhaul.control.calendar import Schedule, schedule_of
+from backhaul.control.calendar import Schedule
+from backhaul.control.columns import schedule_of
 from backhaul.control.frequency import Manual, ScheduleInvalid
 from backhaul.findings import Finding, Level, Place
 from backhaul.project.cycles import cycles

@@ -19,7 +19,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
-from backhaul.control.calendar import Schedule, schedule_of
+from backhaul.control.calendar import Schedule
+from backhaul.control.columns import schedule_of
 from backhaul.control.frequency import KINDS
 from backhaul.control.notify.base import Kind
 from backhaul.findings import Place

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from backhaul.control.calendar import Schedule, schedule_of
+from backhaul.control.calendar import Schedule
+from backhaul.control.columns import schedule_of
 from backhaul.control.frequency import ScheduleInvalid
 from backhaul.project.pipeline import SCHEDULE_COLUMNS, ScheduleSettings, parse_schedule
 from backhaul.project.template import UNSET
