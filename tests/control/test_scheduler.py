@@ -98,6 +98,18 @@ def test_a_schedule_that_makes_no_sense_is_told_and_stops_no_other(world: World)
     assert world.one("SELECT problem FROM pipelines WHERE pipeline_name = 'bad'") is None
 
 
+def test_what_else_is_wrong_is_told_and_stops_nothing(world: World) -> None:
+    world.add(schedule_time="06:00", retry_schedule="soon", notification_channel="pigeons")
+    assert days(world.run_days(1)) == [["2026-01-01"]]
+    problem = world.one("SELECT problem FROM pipelines")
+    assert "retry_schedule: " in problem and "no channel 'pigeons'" in problem
+    world.connection.execute(
+        "UPDATE pipelines SET retry_schedule = '5m', notification_channel = 'log'"
+    )
+    world.tick()
+    assert world.one("SELECT problem FROM pipelines") is None
+
+
 def test_two_schedulers_pick_nothing_twice(world: World) -> None:
     for number in range(40):
         world.add(f"p{number}", schedule_time="06:00")

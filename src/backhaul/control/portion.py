@@ -22,6 +22,7 @@ from backhaul.control.gather import (
     situation,
 )
 from backhaul.control.ledger import LOOK, RUN, sql, wake
+from backhaul.control.mistakes import Mistakes
 from backhaul.control.records import Pipeline, Slot
 from backhaul.control.sla import usual_duration
 from backhaul.state.session import Connection
@@ -71,6 +72,7 @@ class Portion:
         self,
         connection: Connection,
         schedules: Schedules,
+        mistakes: Mistakes,
         new_id: NewId | None,
         looks: Sequence[Look],
         now: datetime,
@@ -78,6 +80,7 @@ class Portion:
     ) -> None:
         self._connection = connection
         self._schedules = schedules
+        self._mistakes = mistakes
         self._new_id = new_id
         self._now = now
         self._tick = tick
@@ -91,7 +94,9 @@ class Portion:
     def _schedule(self, look: Look) -> Schedule | None:
         """None, and the problem told, where a person wrote what makes no sense; the others go on."""
         pipeline = look.pipeline
-        schedule, problem = self._schedules.of(pipeline)
+        schedule, wrong = self._schedules.of(pipeline)
+        said = [one for one in (wrong, self._mistakes.of(pipeline)) if one]
+        problem = "\n".join(said) or None
         if problem != pipeline.problem:
             self._problems[pipeline.pipeline_id] = problem
         if schedule is None:

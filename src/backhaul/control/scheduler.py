@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 
 import psycopg
 
@@ -20,11 +21,13 @@ from backhaul.control import carry
 from backhaul.control.carry import ClockSet, NewId
 from backhaul.control.gather import Look, Schedules, read_looks, take_looks
 from backhaul.control.ledger import acting, rows_as, sql
+from backhaul.control.mistakes import Mistakes
 from backhaul.control.notices import Notices
 from backhaul.control.portion import ACTOR, Portion, Tick
 from backhaul.control.records import DateRow
 from backhaul.failpoint import failpoint
 from backhaul.observe.log import get_log
+from backhaul.project.pipeline import PLATFORMS
 from backhaul.state.errors import translated
 from backhaul.state.session import Connection
 
@@ -101,7 +104,13 @@ class Scheduler:
         return len(taken)
 
     def _new_portion(self, looks: Sequence[Look], now: datetime, tick: Tick) -> Portion:
-        return Portion(self.connection, self.schedules, self.new_id, looks, now, tick)
+        return Portion(
+            self.connection, self.schedules, self._mistakes, self.new_id, looks, now, tick
+        )
+
+    @cached_property
+    def _mistakes(self) -> Mistakes:
+        return Mistakes(self.notices.config, PLATFORMS)
 
     def _put_aside(self, error: Exception) -> None:
         """The pipeline says what is wrong with it, and is looked at again later."""

@@ -392,7 +392,7 @@ CREATE TRIGGER pipeline_changed AFTER INSERT OR UPDATE OF
     platform, schedule_type, frequency, date_offset, multi_date_allowed, auto_backfill, sla_time,
     sla_days, timezone, schedule_time, start_date, end_date, month_rule, holidays, on_holiday,
     blackout, max_dates_per_run, max_active_runs, backfill_concurrency, backfill_rate, priority,
-    code_version, paused, archived_at
+    code_version, paused, archived_at, retry_schedule, notification_channel, notification_details
     ON pipelines FOR EACH ROW EXECUTE FUNCTION backhaul_pipeline_changed();
 
 CREATE FUNCTION backhaul_dependency_changed() RETURNS trigger LANGUAGE plpgsql AS $$
