@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from backhaul.control.calendar import due_between
@@ -64,6 +64,15 @@ AFTERWARDS = {
     "a date that hangs": "SELECT * FROM pipeline_dates WHERE status = 'running'",
     "a due date that waits for nothing": """
         SELECT * FROM pipeline_dates WHERE status = 'due' AND coalesce(why, '') NOT LIKE 'waits for p%%'
+    """,
+    "a queued backfill that waits for nothing": """
+        SELECT b.* FROM backfill_queue AS b
+        WHERE status = 'queued' AND NOT EXISTS (
+            SELECT FROM pipeline_dependencies AS o LEFT JOIN pipeline_dates AS d
+            ON d.pipeline_id = o.upstream_id AND d.data_date BETWEEN
+               b.date_to_process + o.first_offset AND b.date_to_process + o.last_offset
+            WHERE o.pipeline_id = b.pipeline_id AND d.status IS DISTINCT FROM 'done'
+              AND (d.status IS NOT NULL OR o.upstream_id <> o.pipeline_id))
     """,
     "a place that is still taken": "SELECT * FROM run_slots WHERE run_id IS NOT NULL",
     "a date that was scheduled twice": """
@@ -171,14 +180,20 @@ def _all_picked(simulation: Simulation) -> None:
             f"lost: {pipeline.pipeline_name} {sorted(wanted - set(rows))[:5]}"
         )
         if pipeline.auto_backfill:
-            owed = due_between(pipeline.schedule(), datetime.min.replace(tzinfo=simulation.begun_at.tzinfo),
-                               simulation.world.now)  # fmt: skip
-            missing = {(due.data_date, due.slot) for due in owed} - set(rows)
-            cancelled = simulation.world.rows(
-                "SELECT date_to_process, slot FROM backfill_queue WHERE pipeline_id = %s "
-                "AND status = 'cancelled'", pipeline.pipeline_id,
-            )  # fmt: skip
-            assert missing <= set(cancelled), f"missing: {pipeline.pipeline_name} {missing}"
+            _none_missing(simulation, pipeline, set(rows))
+
+
+def _none_missing(simulation: Simulation, pipeline: Pipeline, known: set[Any]) -> None:
+    """From the start date on; a person took it out of the queue, or it waits there for another."""
+    begin = simulation.begun_at - timedelta(days=100)
+    owed = due_between(pipeline.schedule(), begin, simulation.world.now)
+    missing = {(due.data_date, due.slot) for due in owed} - known
+    entries = simulation.world.rows(
+        "SELECT date_to_process, slot, status FROM backfill_queue WHERE pipeline_id = %s",
+        pipeline.pipeline_id,
+    )
+    left = {(row[0], row[1]) for row in entries if row[2] in ("cancelled", "queued")}
+    assert missing <= left, f"missing: {pipeline.pipeline_name} {missing - left}"
 
 
 def _pipelines(simulation: Simulation) -> Iterable[Pipeline]:

@@ -67,11 +67,14 @@ class PlayedJob:
     ends_at: datetime
     fate: Progress
     cancelled: bool = False
+    ended: bool = False
 
     def progress(self, now: datetime) -> Progress:
         if self.cancelled:
             return Progress(Fate.CANCELLED, "stopped")
-        return self.fate if now >= self.ends_at else Progress(Fate.RUNNING)
+        # Also when the clock is set back: what has ended has ended.
+        self.ended = self.ended or now >= self.ends_at
+        return self.fate if self.ended else Progress(Fate.RUNNING)
 
 
 @dataclass

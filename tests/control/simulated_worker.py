@@ -52,11 +52,16 @@ class SimulatedWorker:
 
     def turn(self, *, ready: bool = True) -> bool:
         """Whether something was done. `ready`: runs wait to be claimed."""
-        if self._clock.now() - self.beaten_at >= BEAT_EVERY or self._clock.now() < self.beaten_at:
+        late = not timedelta() <= self._clock.now() - self.beaten_at < BEAT_EVERY
+        # A lane does not wait for the worker's beat: after a long sleep it may be the first.
+        lanes_first = self._chance.random() < 0.5
+        if late and not lanes_first:
             self.beat()
         moved = False
         for held in list(self.held.values()):
             moved = self._step(held) or moved
+        if late and lanes_first:
+            self.beat()
         return bool(ready and self.claim()) or moved
 
     def claim(self) -> list[RunRow]:

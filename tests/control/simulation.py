@@ -167,7 +167,7 @@ class Simulation:
         return True
 
     def _disasters(self) -> None:
-        if self._happens("worker slept", 0.3):
+        if self._happens("worker slept", 0.7):
             worker = self.chance.choice(self.workers)
             self.asleep[worker.name] = self.world.now + LOST_AFTER * self.chance.choice((1, 2, 20))
         if self._happens("clock set back", 0.1):
