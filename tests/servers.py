@@ -115,6 +115,7 @@ _SHAPE = b"""
         UNION ALL SELECT concat(proname, md5(prosrc)) FROM pg_proc
         JOIN pg_namespace AS n ON n.oid = pronamespace WHERE nspname = 'public'
         UNION ALL SELECT concat(conrelid::regclass, ' ', conname) FROM pg_constraint
+        UNION ALL SELECT status_transitions::text FROM status_transitions
     ) AS kinds (kind)
 """
 _EMPTY = b"""

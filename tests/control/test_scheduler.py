@@ -195,3 +195,13 @@ def test_every_change_has_who_when_and_why(world: World) -> None:
     ]
     assert all(one.changed_at == world.now for one in changes)
     assert world.now - timedelta(days=1) < changes[0].changed_at
+
+
+def test_a_run_that_is_repeated_repeats_its_own_fire_of_the_day(world: World) -> None:
+    world.add(schedule_type="cron", frequency="0 6,18 * * *")
+    world.move_to("2026-01-01T07:00")
+    (morning,) = world.work()
+    world.move_to("2026-01-01T19:00")
+    world.work()
+    again = world.steering.again(morning.run_id, actor="ann")
+    assert again.queued == ((date(2026, 1, 1), 0),)

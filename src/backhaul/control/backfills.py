@@ -45,7 +45,8 @@ _STEERS = {
 
 @dataclass(frozen=True)
 class Wish:
-    """What a person asks for: a span or a list of data dates, and which of them."""
+    """What a person asks for: a span or a list of data dates, and which of them; `slot`: only the fires
+    of a day that have this number."""
 
     pipeline: str
     first: date | None = None
@@ -55,6 +56,7 @@ class Wish:
     newest_first: bool = False
     priority: int = 0
     reason: str = "by hand"
+    slot: int | None = None
 
     @property
     def span(self) -> tuple[date, date]:
@@ -99,6 +101,7 @@ def plan_backfill(wish: Wish, views: Sequence[DateView], queued: Collection[Slot
     one that is `queued` stays where it is."""
     days = set(wish.days)
     wanted = [view for view in views if not days or view.data_date in days]
+    wanted = [view for view in wanted if wish.slot in (None, view.slot)]
     states = _STATES["all"] if wish.days and wish.only == "open" else _STATES[wish.only]
     taken = [view for view in wanted if view.key not in queued and _takes(view, states)]
     taken.sort(key=lambda view: view.key, reverse=wish.newest_first)

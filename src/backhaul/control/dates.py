@@ -13,7 +13,7 @@ from backhaul.control.carry import jsonable, queue_by_itself, scheduled
 from backhaul.control.decide import EARLIEST, MARKED
 from backhaul.control.desk import Desk, find_pipeline
 from backhaul.control.frequency import Manual
-from backhaul.control.ledger import LOOK, acting, rows_as, sql, wake
+from backhaul.control.ledger import LOOK, acting, record_change, rows_as, sql, wake
 from backhaul.control.records import DateRow, Pipeline, Slot
 from backhaul.errors import ConfigError
 from backhaul.state.errors import translated
@@ -186,6 +186,19 @@ class Dates:
             if to in ("done", "skipped"):
                 marked += self._add(connection, pipeline, schedule, values, days)
             self._follow(connection, pipeline, to, marked, values)
+            if marked:
+                # Each change of a row is told by the database; of dates without one nothing else is.
+                days_told = sorted({str(day) for day, _ in marked})
+                record_change(
+                    connection,
+                    actor=actor,
+                    at=now,
+                    kind="dates",
+                    subject=name,
+                    pipeline_id=pipeline.pipeline_id,
+                    reason=reason,
+                    details={"status": to, "dates": days_told},
+                )
             connection.execute(sql("runs", "look_at_dependents"), values)
             wake(connection, LOOK)
         return sorted(marked)

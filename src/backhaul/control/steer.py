@@ -66,6 +66,7 @@ class Steering:
         wish = Wish(
             pipeline=name,
             days=tuple(run.dates),
+            slot=run.slot if len(run.dates) == 1 else None,
             only="all",
             priority=100,
             reason=reason or f"again, for {actor}",

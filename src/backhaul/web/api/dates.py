@@ -15,7 +15,6 @@ from backhaul.web.api.types import Day, Days, Given, Limit, Name, Page, Priority
 from backhaul.web.auth import Asking, Role
 from backhaul.web.problems import as_conflict, responses
 from backhaul.web.route import GuardedRoute, Serving, needs
-from backhaul.web.services import one_transaction, record
 
 router = APIRouter(route_class=GuardedRoute, responses=responses(), tags=["dates"])
 # A person who starts something by hand waits for it.
@@ -82,16 +81,10 @@ def list_dates(
 @router.post("/pipelines/{name}/dates/mark", openapi_extra=needs(Role.OPERATOR))
 def mark_dates(services: Serving, person: Asking, name: Name, given: Mark) -> Marked:
     """Say that dates are done, skipped, outdated, or due after all."""
-    with as_conflict(), one_transaction(services) as (bound, connection):
-        slots = bound.dates.mark(
+    with as_conflict():
+        slots = services.dates.mark(
             name, given.dates, given.status, actor=person.name, reason=given.reason
         )
-        if slots:
-            days = sorted({str(day) for day, _ in slots})
-            details = {"status": given.status, "dates": days}
-            number = bound.desk.pipeline(name).pipeline_id
-            more = {"pipeline_id": number, "reason": given.reason, "details": details}
-            record(services, connection, person.name, "dates", name, **more)
     return Marked(dates=[SlotShown(data_date=day, slot=slot) for day, slot in slots])
 
 
