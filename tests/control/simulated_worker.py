@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -47,11 +48,22 @@ class SimulatedWorker:
         self.held: dict[str, Held] = {}
         self.beaten_at = clock.now()
         self.stale_settles = 0
+        self.between: Callable[[], None] = lambda: None
         found = self.connection.execute(sql("runs", "limits")).fetchall()
         self._limited = frozenset(row[0] for row in found)
 
-    def turn(self, *, ready: bool = True) -> bool:
-        """Whether something was done. `ready`: runs wait to be claimed."""
+    def turn(self, *, ready: bool = True, others_at: int | None = None) -> bool:
+        """Whether something was done. `ready`: runs wait to be claimed. `others_at`: before this
+        statement another worker has its turn."""
+        if others_at is None:
+            return self._turn(ready)
+        HOOKS[id(self.connection)] = _at(others_at, self.between)
+        try:
+            return self._turn(ready)
+        finally:
+            HOOKS.pop(id(self.connection), None)
+
+    def _turn(self, ready: bool) -> bool:
         late = not timedelta() <= self._clock.now() - self.beaten_at < BEAT_EVERY
         # A lane does not wait for the worker's beat: after a long sleep it may be the first.
         lanes_first = self._chance.random() < 0.5
@@ -173,15 +185,7 @@ class SimulatedWorker:
 
     def dying_turn(self, dies_at: int) -> None:
         """Dies before its so-many-th statement, whatever that is."""
-        count = 0
-
-        def hook() -> None:
-            nonlocal count
-            count += 1
-            if count == dies_at:
-                raise Died
-
-        HOOKS[id(self.connection)] = hook
+        HOOKS[id(self.connection)] = _at(dies_at, _die)
         try:
             self.turn()
         except Died:
@@ -198,3 +202,19 @@ class SimulatedWorker:
             "attempt": run.attempt,
         }
         return self.connection.execute(sql("runs", block), {**values, **more})
+
+
+def _at(statement: int, act: Callable[[], None]) -> Callable[[], None]:
+    """Something that is done before the so-many-th statement."""
+    left = [statement]
+
+    def hook() -> None:
+        left[0] -= 1
+        if not left[0]:
+            act()
+
+    return hook
+
+
+def _die() -> None:
+    raise Died

@@ -79,9 +79,11 @@ class Simulation:
         """In the place of a dead one, whose session is as good as new: all that it did is undone."""
         self.born += 1
         connection = dead.connection if dead else watched(self.world.url)
-        return SimulatedWorker(
+        made = SimulatedWorker(
             connection, f"w{self.born}", self.world.clock, self.platform, self.chance
         )
+        made.between = lambda: self._claim_in_between(made)
+        return made
 
     def _add_pipelines(self) -> None:
         ids = []
@@ -141,6 +143,12 @@ class Simulation:
         if awake:
             self.chance.choice(awake).claim()
 
+    def _claim_in_between(self, busy: SimulatedWorker) -> None:
+        """While one worker's transaction is open another claims, and neither waits."""
+        awake = [one for one in self.workers if one.name not in self.asleep and one is not busy]
+        if awake:
+            self.chance.choice(awake).claim()
+
     def _worker_turn(self, number: int) -> bool:
         worker = self.workers[number]
         if self.asleep.get(worker.name, self.world.now) > self.world.now:
@@ -150,7 +158,8 @@ class Simulation:
             worker.dying_turn(self.chance.randint(1, 25))
             self.workers[number] = self._new_worker(worker)
             return True
-        return worker.turn(ready=self.ready)
+        others_at = self.chance.randint(1, 12) if self._happens("claim in between", 3) else None
+        return worker.turn(ready=self.ready, others_at=others_at)
 
     def _ready(self) -> bool:
         row = self.world.rows(

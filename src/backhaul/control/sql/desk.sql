@@ -122,7 +122,7 @@ WHERE pipeline_id = ANY(ARRAY(
     UNION SELECT pipeline_id FROM pipeline_dependencies
     WHERE upstream_id IN (SELECT pipeline_id FROM meant)))
 ORDER BY pipeline_id
-FOR UPDATE;
+FOR NO KEY UPDATE;
 
 -- name: steer_backfills
 -- Pause, resume or cancel what waits; the ones that are running have a run to be cancelled.
@@ -162,7 +162,7 @@ FROM (
         WHERE one.run_id = found.run_id AND one.attempt = found.retry_attempts + 1) AS begun
     FROM pipeline_run_log AS found
     WHERE run_id = %(run_id)s AND status IN ('queued', 'retrying', 'running')
-    FOR UPDATE
+    FOR NO KEY UPDATE
 ) AS state
 WHERE runs.run_id = state.run_id
 RETURNING runs.status;

@@ -8,7 +8,7 @@ WITH mine AS (
       AND platform = ANY(%(platforms)s) AND (%(with_backfills)s OR NOT is_backfill)
     ORDER BY turn_at, run_date, slot, run_id
     LIMIT %(limit)s
-    FOR UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE pipeline_run_log AS runs
 SET status = 'running', claimed_by = %(worker)s, claim = runs.claim + 1, heartbeat_at = %(now)s,
@@ -27,7 +27,7 @@ WITH mine AS (
     SELECT run_id FROM pipeline_run_log
     WHERE status = 'cancelling' AND heartbeat_at < %(before)s AND platform = ANY(%(platforms)s)
     LIMIT %(limit)s
-    FOR UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE pipeline_run_log AS runs
 SET claimed_by = %(worker)s, claim = runs.claim + 1, heartbeat_at = %(now)s
@@ -42,7 +42,7 @@ WHERE (scope, number) = (
     WHERE scope = %(scope)s AND run_id IS NULL AND NOT retired AND NOT EXISTS (
         SELECT FROM run_slots AS old
         WHERE old.scope = %(scope)s AND old.retired AND old.run_id IS NOT NULL)
-    ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED
+    ORDER BY number LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 )
 RETURNING number;
 
@@ -138,7 +138,7 @@ WITH lost AS (
     SELECT run_id FROM pipeline_run_log
     WHERE status = 'running' AND heartbeat_at < %(before)s
     LIMIT 500
-    FOR UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 ), gone AS (
     DELETE FROM run_slots USING lost WHERE run_slots.run_id = lost.run_id AND retired
 ), freed AS (
@@ -164,10 +164,12 @@ WHERE pipeline_id = ANY(ARRAY(
     SELECT %(pipeline_id)s::bigint
     UNION SELECT pipeline_id FROM pipeline_dependencies WHERE upstream_id = %(pipeline_id)s))
 ORDER BY pipeline_id
-FOR UPDATE;
+FOR NO KEY UPDATE;
 
 -- name: lock_run
-SELECT {runs} FROM pipeline_run_log WHERE run_id = %(run_id)s FOR UPDATE;
+-- Not against those whose row refers to it (NO KEY): a tick that tells of a breach would wait for us,
+-- and we for its date.
+SELECT {runs} FROM pipeline_run_log WHERE run_id = %(run_id)s FOR NO KEY UPDATE;
 
 -- name: end_run
 UPDATE pipeline_run_log

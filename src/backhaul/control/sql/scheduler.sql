@@ -7,7 +7,7 @@ FROM pipeline_clock
 WHERE look_at <= %(now)s
 ORDER BY look_at, pipeline_id
 LIMIT %(limit)s
-FOR UPDATE SKIP LOCKED;
+FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: next_look
 -- When there is something to do at the latest, as far as the state knows.
@@ -47,7 +47,7 @@ CROSS JOIN LATERAL (
     ORDER BY turn_at, position, backfill_id
     LIMIT greatest(%(depth)s, least(2000, 2 * greatest(wanted.backfill_concurrency, 1)::bigint
         * CASE WHEN wanted.multi_date_allowed THEN least(wanted.max_dates_per_run, 2000) ELSE 1 END))
-    FOR UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 ) AS found
 WHERE wanted.pipeline_id = ANY(%(ids)s);
 
@@ -176,7 +176,7 @@ UPDATE pipeline_dates AS dates SET sla_met = false, risk_at = NULL, updated_at =
 FROM (
     SELECT pipeline_id, data_date, slot FROM pipeline_dates
     WHERE sla_met IS NULL AND sla_at <= %(before)s
-    ORDER BY sla_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ORDER BY sla_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ) AS late
 WHERE dates.pipeline_id = late.pipeline_id AND dates.data_date = late.data_date
   AND dates.slot = late.slot
@@ -188,7 +188,7 @@ WITH near AS (
     SELECT pipeline_id, data_date, slot, CASE WHEN status = 'running' THEN run_id END AS run_id
     FROM pipeline_dates
     WHERE sla_met IS NULL AND risk_at <= %(now)s
-    ORDER BY risk_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ORDER BY risk_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE pipeline_dates AS dates
 SET updated_at = %(now)s, risk_at = CASE
