@@ -13,9 +13,7 @@ from contextlib import nullcontext
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from backhaul.control.backfills import Which, Wish
 from backhaul.control.records import ACTIVE
-from backhaul.errors import ConfigError
 from tests.control import invariants
 from tests.control.simulated import (
     LOST_AFTER,
@@ -24,6 +22,7 @@ from tests.control.simulated import (
     close,
     watched,
 )
+from tests.control.simulated_people import People
 from tests.control.simulated_worker import BEAT_EVERY, SimulatedWorker
 from tests.control.world import World
 
@@ -60,7 +59,7 @@ class Simulation:
         self.events: dict[str, int] = {}
         self.asleep: dict[str, datetime] = {}
         self.names: list[str] = []
-        self.paused: dict[str, datetime] = {}
+        self.people = People(world, self.chance, self.names)
         self.born = 0
         self.ready = True
         # Everybody at a keyboard sits at the same one: opening sessions is not what is tried here.
@@ -110,8 +109,9 @@ class Simulation:
     def round(self) -> bool:
         """Everybody's turn, in random order; whether somebody did something."""
         self.rounds += 1
-        self._people()
-        self._resume()
+        if self._happens("person"):
+            self.people.act()
+        self.people.resume()
         self.ready = self._ready()
         turns = [*range(len(self.workers)), None]
         self.chance.shuffle(turns)
@@ -201,69 +201,6 @@ class Simulation:
         self.world.clock.move_to(min(later) + timedelta(seconds=self.chance.choice((0, 0, 11))))
         self.latest = max(self.latest, self.world.now)
 
-    def _people(self) -> None:
-        """What somebody at the keyboard does."""
-        acts = (
-            self._ask, self._mend, self._steer, self._cancel_run, self._pause, self._edit,
-        )  # fmt: skip
-        if self._happens("person"):
-            try:
-                self.chance.choice(acts)()
-            except ConfigError:
-                self.events["refused"] = self.events.get("refused", 0) + 1
-
-    def _ask(self) -> None:
-        first = self.world.now.date() - timedelta(days=self.chance.randint(0, 90))
-        last = first + timedelta(days=self.chance.randint(0, 8))
-        wish = Wish(
-            self.chance.choice(self.names),
-            first,
-            last,
-            only=self.chance.choice(("missing", "failed", "open", "all")),
-            newest_first=self.chance.random() < 0.5,
-            priority=self.chance.randint(-100, 100),
-        )
-        self.world.backfills.request(wish, actor="ann")
-        again = self.world.backfills.request(wish, actor="bob")
-        assert again.queued == (), f"a repeat added {again.queued}"
-
-    def _mend(self) -> None:
-        for name in self.names:
-            first = self.world.now.date() - timedelta(days=60)
-            wish = Wish(name, first, self.world.now.date(), only="failed", priority=10)
-            self.world.backfills.request(wish, actor="ann")
-
-    def _steer(self) -> None:
-        which = Which(pipeline=self.chance.choice(self.names))
-        action = self.chance.choice(("pause", "resume", "cancel", "priority"))
-        if action == "priority":
-            self.world.backfills.set_priority(self.chance.randint(-50, 50), which, actor="ann")
-        else:
-            self.world.backfills.steer(action, which, actor="ann")
-
-    def _cancel_run(self) -> None:
-        runs = [one for one in self.world.desk.runs(limit=10) if one.status in ACTIVE]
-        if runs:
-            self.world.steering.cancel(self.chance.choice(runs).run_id, actor="ann")
-
-    def _pause(self) -> None:
-        name = self.chance.choice(self.names)
-        self.world.desk.set_paused(name, True, actor="ann")
-        self.paused[name] = self.world.now + timedelta(days=self.chance.randint(1, 20))
-
-    def _resume(self) -> None:
-        for name, until in list(self.paused.items()):
-            if until <= self.world.now:
-                self.world.desk.set_paused(name, False, actor="bob")
-                del self.paused[name]
-
-    def _edit(self) -> None:
-        """With psql: another version of the code."""
-        self.world.connection.execute(
-            "UPDATE pipelines SET code_version = %s WHERE pipeline_name = %s",
-            [f"v{self.chance.randint(1, 3)}", self.chance.choice(self.names)],
-        )
-
     def _settle_down(self) -> None:
         """Trouble ends, and so do the schedules; what is under way comes to its end."""
         self.trouble, self.platform.failure_rate = 0, 0
@@ -274,7 +211,7 @@ class Simulation:
             "UPDATE backfill_queue SET status = 'queued' WHERE status = 'paused'"
         )
         self.asleep.clear()
-        self.paused.clear()
+        self.people.paused.clear()
         until = self.world.now + timedelta(days=30)
         while self.world.now < until:
             if not self.round():
