@@ -28,7 +28,8 @@ def project(
     servers.get("18").drop_database(warehouse)
 
 
-@pytest.fixture(params=["lake", "warehouse"])
+@pytest.fixture(params=["lake", pytest.param("warehouse", marks=pytest.mark.all)])
 def to(request: pytest.FixtureRequest) -> str:
-    """Every test that asks for it runs for both destinations."""
+    """Every test that asks for it runs for both destinations with --all; in every run the conformance
+    suite and the crash tests do (tests/destinations, test_crash.py)."""
     return str(request.param)

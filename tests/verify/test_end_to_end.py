@@ -47,7 +47,7 @@ def load(project: LoadProject) -> None:
     assert [result.error for result in project.run() if not result.ok] == []
 
 
-@pytest.mark.parametrize("to", ["lake", "warehouse"])
+@pytest.mark.parametrize("to", ["lake", pytest.param("warehouse", marks=pytest.mark.all)])
 def test_a_table_s_life(project: LoadProject, source: SourceDatabase, to: str) -> None:
     source.execute(ORDERS)
     project.manifest(
@@ -91,7 +91,7 @@ def test_a_table_s_life(project: LoadProject, source: SourceDatabase, to: str) -
     assert "quiet" not in json.dumps(history[0].report)
 
 
-@pytest.mark.parametrize("to", ["lake", "warehouse"])
+@pytest.mark.parametrize("to", ["lake", pytest.param("warehouse", marks=pytest.mark.all)])
 def test_every_type_arrives(project: LoadProject, source: SourceDatabase, to: str) -> None:
     fill(source, 13)
     project.manifest(
@@ -109,7 +109,7 @@ def test_every_type_arrives(project: LoadProject, source: SourceDatabase, to: st
     assert (found.status, found.differences, dict(found.not_compared)) == ("equal", (), {})
 
 
-@pytest.mark.parametrize("to", ["lake", "warehouse"])
+@pytest.mark.parametrize("to", ["lake", pytest.param("warehouse", marks=pytest.mark.all)])
 def test_a_history_is_compared_by_its_current_rows(
     project: LoadProject, source: SourceDatabase, to: str
 ) -> None:

@@ -45,7 +45,7 @@ def busy(api: Api, world: World) -> tuple[Api, str]:
 
 
 def test_what_is_asked_at_random_is_answered_as_promised(busy: tuple[Api, str]) -> None:
-    assert fuzz(*busy, examples=5) > 300
+    assert fuzz(*busy, examples=2) > 120
 
 
 @pytest.mark.all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,32 @@ def target_count(project: LoadProject) -> int:
     return int(row[0])
 
 
+def runs_of(state: State) -> set[tuple[str, str]]:
+    """Under which run's id each load, and each result of a check, is written down."""
+    with psycopg.connect(state.url) as connection:
+        rows = connection.execute(
+            "SELECT 'load', run_id::text FROM pipeline_metadata "
+            "UNION SELECT 'check', run_id::text FROM data_quality_log"
+        ).fetchall()
+        by_hand = connection.execute("SELECT count(*) FROM pipeline_run_log").fetchone()
+    assert by_hand == (0,)  # the control plane's own run is the only one
+    return {(row[0], row[1]) for row in rows}
+
+
+def test_what_a_job_loads_and_checks_is_its_runs(
+    project: LoadProject, trigger: OwnTrigger, state: State
+) -> None:
+    """Of each job in a warm process, too."""
+    first, second = str(uuid.uuid4()), str(uuid.uuid4())
+    for number, run_id in enumerate((first, second), start=201):
+        project.source.execute(CHANGES % (number, number))
+        ended = finish_warm(trigger, own(run_id))
+        assert ended.fate is Fate.SUCCEEDED, ended.message
+    expected = {(what, run_id) for what in ("load", "check") for run_id in (first, second)}
+    assert runs_of(state) == expected
+
+
+@pytest.mark.all  # two starts of Spark
 def test_warm_it_does_the_same_as_cold_in_one_process(
     project: LoadProject, trigger: OwnTrigger
 ) -> None:

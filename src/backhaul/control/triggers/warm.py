@@ -24,6 +24,7 @@ from typing import Any, TextIO
 
 from backhaul import wiring
 from backhaul.clock import Clock, SystemClock
+from backhaul.control.by_hand import own_run_id
 from backhaul.control.triggers.runfiles import RunFiles
 from backhaul.errors import BackhaulError, ExitCode
 from backhaul.project.loader import load_project
@@ -48,6 +49,8 @@ class Kept:
     def open(self, folder: Path, clock: Clock | None = None) -> Iterator[wiring.Workshop]:
         if self._workshop is None:
             self._workshop = self._stack.enter_context(self._opening(folder, clock))
+        # Each job has its own run: what it loads and checks is written down under that one's id.
+        self._workshop.run_id = own_run_id()
         yield self._workshop
 
     def is_stale(self, folder: Path) -> bool:
