@@ -3,56 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from psycopg.types.json import Jsonb
 
-from backhaul.clock import SystemClock
-from backhaul.control import lane as lane_module
+from backhaul.control import follow as follow_module
 from backhaul.control.lane import Lane
-from backhaul.control.notices import Notices
 from backhaul.control.records import RunRow
 from backhaul.control.triggers.base import Fate, Progress
-from backhaul.control.worker import Pace, Worker
 from backhaul.errors import TerminalError
 from backhaul.state.session import connect
 from tests.control.playing import Played
+from tests.control.working import STATUS, carry, one_run, until, working
 from tests.control.world import PLATFORM, World, failure
-
-FAST = Pace(timedelta(seconds=0.2), timedelta(seconds=1), timedelta(seconds=0.2))
 
 
 @pytest.fixture(autouse=True)
 def _no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_module, "FIRST_PAUSE", timedelta(milliseconds=1))
-    monkeypatch.setattr(lane_module, "LAST_PAUSE", timedelta(milliseconds=5))
-
-
-def one_run(world: World, **columns: Any) -> RunRow:
-    """A run that is claimed."""
-    world.add(schedule_time="06:00", **columns)
-    world.move(hours=7)
-    world.tick()
-    (run,) = world.claim()
-    return run
-
-
-def carry(
-    world: World,
-    run: RunRow,
-    trigger: Played,
-    signals: Callable[[Mapping[str, Any]], str | None] = lambda signal: None,
-    environ: Mapping[str, str] | None = None,
-) -> str | None:
-    lane = Lane(
-        world.connection, world.clock, "w1", {PLATFORM: trigger}, world.notices, signals,
-        environ or {}, run,
-    )  # fmt: skip
-    return lane.carry()
+    monkeypatch.setattr(follow_module, "FIRST_PAUSE", timedelta(milliseconds=1))
+    monkeypatch.setattr(follow_module, "LAST_PAUSE", timedelta(milliseconds=5))
 
 
 def test_a_run_goes_through_and_its_attempt_is_kept(world: World) -> None:
@@ -234,39 +206,6 @@ class _Moves(threading.Event):
     def set(self) -> None:
         self._world.move(**self._by)
         super().set()
-
-
-@contextmanager
-def working(world: World, trigger: Played, lanes: int = 2) -> Iterator[Worker]:
-    """A real worker on real time, beside the world's clock."""
-    worker = Worker(
-        lambda: connect(world.url, autocommit=True), SystemClock(), {PLATFORM: trigger},
-        Notices(), lambda signal: None, lanes, FAST, environ={},
-    )  # fmt: skip
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        thread.join(timeout=30)
-        assert not thread.is_alive()
-
-
-def until(world: World, statement: str, wanted: Any) -> None:
-    """Wait for the state to say so; the database wakes us at each change."""
-    row: Any = None
-    with connect(world.url, autocommit=True) as connection:
-        connection.execute("LISTEN backhaul_look; LISTEN backhaul_run; LISTEN backhaul_cancel")
-        for _ in range(600):
-            row = connection.execute(statement.encode()).fetchone()
-            if row and row[0] == wanted:
-                return
-            next(iter(connection.notifies(timeout=0.1, stop_after=1)), None)
-    raise AssertionError(f"never {wanted!r}: {row}")
-
-
-STATUS = "SELECT min(status) FROM pipeline_run_log"
 
 
 def test_a_worker_hears_of_runs_and_ends_in_order(world: World) -> None:

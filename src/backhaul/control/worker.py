@@ -14,7 +14,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,15 +21,17 @@ from datetime import timedelta
 import psycopg
 
 from backhaul.clock import Clock
-from backhaul.control.lane import Control, Lane, Signals
-from backhaul.control.ledger import CANCEL, RUN, sql
+from backhaul.control.desk import find_run
+from backhaul.control.lane import Lane, Signals
+from backhaul.control.ledger import CANCEL, RUN, acting, sql
 from backhaul.control.notices import Notices
+from backhaul.control.orders import Control, WorkerStops
 from backhaul.control.records import RunRow
 from backhaul.control.runs import Claimer, beat
 from backhaul.control.triggers.base import Trigger
 from backhaul.errors import BackhaulError
 from backhaul.observe.log import get_log
-from backhaul.state.errors import translated
+from backhaul.state.errors import is_away
 from backhaul.state.session import Connection
 
 log = get_log(__name__)
@@ -70,19 +71,21 @@ class Worker:
 
     def run(self) -> None:
         """Until stop(): claim, carry, beat. A state that is away for a while is waited for."""
-        listener = threading.Thread(target=self._listen, name="listener", daemon=True)
-        listener.start()
-        with ThreadPoolExecutor(self.lanes, thread_name_prefix="lane") as pool:
-            while not self._stopping.is_set():
-                try:
-                    self._on_one_connection(pool)
-                except (psycopg.Error, BackhaulError) as error:
-                    log.warning("the state does not answer", error=str(error))
-                    self._stopping.wait(self.pace.poll.total_seconds())
+        threading.Thread(target=self._listen, name="listener", daemon=True).start()
+        try:
+            self._keep_on()
+        finally:
             self._let_go()
-        for trigger in self.triggers.values():
-            trigger.close()
+            self._close()
         self._forget()
+
+    def _keep_on(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._on_one_connection()
+            except (psycopg.Error, BackhaulError) as error:
+                log.warning("the state does not answer", error=str(error))
+                self._stopping.wait(self.pace.poll.total_seconds())
 
     def stop(self) -> None:
         """Claim nothing more; runs elsewhere are given back, local ones stopped first."""
@@ -93,61 +96,87 @@ class Worker:
     def under_way(self) -> int:
         return len(self._under_way)
 
-    def _on_one_connection(self, pool: ThreadPoolExecutor) -> None:
+    def _on_one_connection(self) -> None:
         with self.connect() as connection:
-            limited = frozenset(
-                row[0] for row in connection.execute(sql("runs", "limits")).fetchall()
-            )
-            claimer = Claimer(connection, self.name, tuple(self.triggers), limited)
+            claimer = Claimer(connection, self.name, tuple(self.triggers))
             next_beat = 0.0
             while not self._stopping.is_set():
                 if time.monotonic() >= next_beat:
-                    self._beat(connection, claimer, pool)
+                    self._beat(connection)
+                    self._look_around(connection, claimer)
                     next_beat = time.monotonic() + self.pace.heartbeat.total_seconds()
-                self._claim(claimer, pool)
+                self._claim(claimer)
                 if CANCEL in self._wait(self._pause(connection, next_beat)):
                     next_beat = 0.0
 
-    def _claim(self, claimer: Claimer, pool: ThreadPoolExecutor) -> None:
+    def _look_around(self, connection: Connection, claimer: Claimer) -> None:
+        """What others changed meanwhile: limits, platforms, runs whose worker died."""
+        now = self.clock.now()
+        rows = connection.execute(sql("runs", "limits")).fetchall()
+        claimer.limited = frozenset(row[0] for row in rows)
+        with acting(connection, self.name, now):
+            connection.execute(sql("worker", "follow_platforms"))
+        if len(self._under_way) < self.lanes:
+            self._take(claimer.adopt_cancelling(now, self.pace.lost_after))
+
+    def _claim(self, claimer: Claimer) -> None:
         while (free := self.lanes - len(self._under_way)) > 0 and not self._stopping.is_set():
             # One lane stays for scheduled runs, so that a long backfill holds none of them up.
-            backfills = sum(run.is_backfill for run, _ in self._under_way.values())
+            backfills = sum(run.is_backfill for run, _ in list(self._under_way.values()))
             with_backfills = self.lanes == 1 or backfills < self.lanes - 1
             limit = free if not with_backfills or free == 1 else min(free, self.lanes - 1)
-            if not self._take(
-                claimer.claim(self.clock.now(), limit, with_backfills=with_backfills), pool
-            ):
+            runs = claimer.claim(self.clock.now(), limit, with_backfills=with_backfills)
+            if not runs:
                 return
+            self._take(runs)
 
-    def _take(self, runs: list[RunRow], pool: ThreadPoolExecutor) -> bool:
+    def _take(self, runs: list[RunRow]) -> None:
+        """Each into a thread of its own: one that hangs keeps no process from ending."""
         for run in runs:
             control = Control()
             self._under_way[run.run_id] = (run, control)
-            pool.submit(self._carry, run, control)
-        return bool(runs)
+            name = f"lane {run.run_id[:8]}"
+            threading.Thread(
+                target=self._carry, args=(run, control), name=name, daemon=True
+            ).start()
 
     def _carry(self, run: RunRow, control: Control) -> None:
         try:
-            with self.connect() as connection:
-                lane = Lane(
-                    connection,
-                    self.clock,
-                    self.name,
-                    self.triggers,
-                    self.notices,
-                    self.signals,
-                    self.environ,
-                    run,
-                    control,
-                )
-                lane.carry()
+            while not self._carried(run, control):
+                control.pause(self.pace.poll)
+        except WorkerStops:
+            log.warning("a run is left to others", run=run.run_id)
         except Exception:
             log.exception("a run was let go", run=run.run_id)
         finally:
             self._under_way.pop(run.run_id, None)
             self._events.put("free")
 
-    def _beat(self, connection: Connection, claimer: Claimer, pool: ThreadPoolExecutor) -> None:
+    def _carried(self, claimed: RunRow, control: Control) -> bool:
+        """False where the state went away meanwhile: then once more, and what is started is found."""
+        try:
+            with self.connect() as connection:
+                run = find_run(connection, claimed.run_id)
+                if (run.claimed_by, run.claim) == (self.name, claimed.claim):
+                    Lane(
+                        connection,
+                        self.clock,
+                        self.name,
+                        self.triggers,
+                        self.notices,
+                        self.signals,
+                        self.environ,
+                        run,
+                        control,
+                    ).carry()
+        except (psycopg.Error, BackhaulError) as error:
+            if not is_away(error):
+                raise
+            log.warning("the state does not answer", run=claimed.run_id, error=str(error))
+            return False
+        return True
+
+    def _beat(self, connection: Connection) -> None:
         now = self.clock.now()
         values = {
             "worker": self.name,
@@ -166,9 +195,6 @@ class Worker:
                 self._check_lost(run_id, control)
             elif statuses[run_id] == "cancelling":
                 control.ask_cancel()
-        free = self.lanes - len(self._under_way)
-        if free > 0:
-            self._take(claimer.adopt_cancelling(now, self.pace.lost_after), pool)
 
     def _check_lost(self, run_id: str, control: Control) -> None:
         """It may just have ended; else another worker has it."""
@@ -210,10 +236,28 @@ class Worker:
                 self._stopping.wait(self.pace.poll.total_seconds())
 
     def _let_go(self) -> None:
+        """Every lane; a job that takes its time to end keeps its run ours until it has."""
+        self._stopping.set()
         for _, control in list(self._under_way.values()):
             control.ask_stop()
+        while self._under_way:
+            self._wait(self.pace.heartbeat.total_seconds())
+            with suppress(psycopg.Error, BackhaulError), self.connect() as connection:
+                self._beat(connection)
+
+    def _close(self) -> None:
+        """Every platform, whatever one of them says."""
+        for name, trigger in self.triggers.items():
+            try:
+                trigger.close()
+            except Exception:
+                log.exception("a platform was not closed", platform=name)
 
     def _forget(self) -> None:
-        with translated("leave"), self.connect() as connection, connection.transaction():
-            values = {"worker": self.name, "before": self.clock.now() - timedelta(days=1)}
-            connection.execute(sql("runs", "forget_workers"), values)
+        """A state that is away does not keep a worker from ending: others forget it in a day."""
+        values = {"worker": self.name, "before": self.clock.now() - timedelta(days=1)}
+        try:
+            with self.connect() as connection, connection.transaction():
+                connection.execute(sql("runs", "forget_workers"), values)
+        except (psycopg.Error, BackhaulError) as error:
+            log.warning("the state does not answer", error=str(error))

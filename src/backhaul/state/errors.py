@@ -53,6 +53,12 @@ def unavailable(aim: str, error: psycopg.Error) -> StateUnavailable:
     )
 
 
+def is_away(error: BaseException) -> bool:
+    """Whether the state cannot be reached now; what it refuses otherwise, it refuses again."""
+    cause = error.__cause__ if isinstance(error, StateUnavailable) else error
+    return isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
+
+
 def describe(url: str) -> str:
     """host:port/database, without user and password."""
     try:
