@@ -70,19 +70,15 @@ class ControlRoom:
 
     def scheduler(self) -> Loop:
         """Ticks at events, at the next due instant, and at the pace of `control.poll`."""
-        schedulers: dict[int, Scheduler] = {}
+        current: list[Scheduler] = []
+        lost = Patient(GiveBack(self.config.lost_after))
 
         def tick(connection: Connection) -> datetime | None:
             # One scheduler per connection: it remembers the parsed schedules.
-            scheduler = schedulers.get(id(connection))
-            if scheduler is None:
-                schedulers.clear()
-                scheduler = Scheduler(
-                    connection, self.clock, self.notices, GiveBack(self.config.lost_after)
-                )
-                schedulers[id(connection)] = scheduler
-            scheduler.tick()
-            return scheduler.next_at()
+            if not current or current[0].connection is not connection:
+                current[:] = [Scheduler(connection, self.clock, self.notices, lost)]
+            current[0].tick()
+            return current[0].next_at()
 
         return Loop("scheduler", self.open, self.clock, LOOK, tick, self.config.poll)
 

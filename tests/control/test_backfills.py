@@ -331,3 +331,23 @@ def test_a_wish_over_many_dates_is_planned_quickly() -> None:
     listed = tuple(begin + timedelta(days=n) for n in range(7300))
     preview = plan_backfill(Wish("daily", days=listed, only="missing"), views)
     assert (len(preview.slots), preview.left["done"]) == (7300 * 12, 7300 * 12)
+
+
+def test_what_failed_is_brought_once_the_pipeline_works_again(world: World) -> None:
+    """An outage of two days: nobody has to ask for them."""
+    world.add(schedule_time="06:00", auto_backfill=True, max_retry_attempts=0)
+    world.fate = lambda run: failure() if world.now.day in (2, 3) else SUCCESS
+    world.run_days(2)
+    assert set(world.states().values()) == {"failed"}
+    world.run_days(1)
+    assert set(world.states().values()) == {"done"}
+
+
+def test_a_date_that_fails_again_and_again_is_left_to_people(world: World) -> None:
+    world.add(schedule_time="06:00", auto_backfill=True, max_retry_attempts=0)
+    bad = date(2026, 1, 2)
+    world.fate = lambda run: failure() if run.run_date == bad else SUCCESS
+    world.run_days(9)
+    assert world.states()["2026-01-02"] == "failed"
+    tries = world.one("SELECT count(*) FROM pipeline_run_log WHERE run_date = %s", bad)
+    assert tries == 1 + 3

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from backhaul.cli.room import open_room
 
 if TYPE_CHECKING:
     from backhaul.cli.screen import Screen
+    from backhaul.errors import BackhaulError
 
 Lanes = Annotated[
     int | None,
@@ -49,14 +51,14 @@ def serve(
         config = room.config.api
         worker = room.worker(lanes, tuple(only or ()))
         ticks, sends = room.scheduler(), room.sender()
-        parts = {
-            "scheduler": (ticks.run, ticks.stop),
-            "sender": (sends.run, sends.stop),
-            "worker": (worker.run, worker.stop),
-        }
+        parts = [
+            Part("scheduler", ticks.run, ticks.stop),
+            Part("sender", sends.run, sends.stop),
+            Part("worker", worker.run, worker.stop),
+        ]
         with running_api(room, host or config.host, config.port if port is None else port) as url:
             screen.say(f"the API is at {url}")
-            _keep_going(screen, parts)
+            keep_going(screen, parts)
 
 
 def scheduler(folder: Folder = Path(), verbose: Verbose = 0, debug: Debug = False) -> None:
@@ -65,8 +67,8 @@ def scheduler(folder: Folder = Path(), verbose: Verbose = 0, debug: Debug = Fals
 
     screen = Screen()
     with boundary(screen, debug=debug), open_room(folder, "scheduler", verbose) as room:
-        parts = {"scheduler": room.scheduler(), "sender": room.sender()}
-        _keep_going(screen, {name: (one.run, one.stop) for name, one in parts.items()})
+        loops = (room.scheduler(), room.sender())
+        keep_going(screen, [Part(one.name, one.run, one.stop) for one in loops])
 
 
 def worker(
@@ -82,26 +84,68 @@ def worker(
     screen = Screen()
     with boundary(screen, debug=debug), open_room(folder, "worker", verbose) as room:
         made = room.worker(lanes, tuple(only or ()))
-        _keep_going(screen, {f"worker {made.name}": (made.run, made.stop)})
+        keep_going(screen, [Part(f"worker {made.name}", made.run, made.stop)])
 
 
-def _keep_going(
-    screen: Screen, parts: dict[str, tuple[Callable[[], None], Callable[[], None]]]
-) -> None:
-    """Until Ctrl-C or SIGTERM; then each part ends what it is at, or gives it back."""
+@dataclass
+class Part:
+    """What runs until it is told to stop; `error`: why it ended by itself."""
+
+    name: str
+    run: Callable[[], None]
+    stop: Callable[[], None]
+    error: BaseException | None = None
+
+
+def keep_going(screen: Screen, parts: Sequence[Part]) -> None:
+    """Until Ctrl-C or SIGTERM; then each part ends what it is at, or gives it back.
+
+    One that ends by itself ends them all, so that whoever watches over the process notices. A second
+    Ctrl-C waits for nothing: the threads die with the process, and local jobs with them.
+    """
+    ended = threading.Event()
     threads = [
-        threading.Thread(target=run, name=name, daemon=True) for name, (run, _) in parts.items()
+        threading.Thread(target=_run, args=(part, ended), name=part.name, daemon=True)
+        for part in parts
     ]
-    for thread in threads:
-        thread.start()
-    screen.say(f"running: {', '.join(parts)}; Ctrl-C ends it")
     try:
-        while all(thread.is_alive() for thread in threads):
-            threads[0].join(timeout=1.0)
+        for thread in threads:
+            thread.start()
+        screen.say(f"running: {', '.join(part.name for part in parts)}; Ctrl-C ends it")
+        ended.wait()
     except KeyboardInterrupt:
         screen.say("stopping; runs elsewhere go on and are picked up by the next worker")
     finally:
-        for _, stop in parts.values():
-            stop()
-        for thread in threads:
+        _stop(parts, threads)
+    for part in parts:
+        if part.error is not None:
+            raise _ended_by_itself(part, part.error)
+
+
+def _run(part: Part, ended: threading.Event) -> None:
+    try:
+        part.run()
+    except BaseException as error:  # noqa: BLE001 - told by the main thread, whatever it is
+        part.error = error
+    finally:
+        ended.set()
+
+
+def _stop(parts: Sequence[Part], threads: Sequence[threading.Thread]) -> None:
+    for part in parts:
+        part.stop()
+    for thread in threads:
+        if thread.is_alive():
             thread.join()
+
+
+def _ended_by_itself(part: Part, error: BaseException) -> BackhaulError:
+    from backhaul.errors import BackhaulError
+    from backhaul.observe.log import get_log
+
+    get_log(__name__).error("a part ended by itself", part=part.name, exc_info=error)
+    said = error.message if isinstance(error, BackhaulError) else f"{type(error).__name__}: {error}"
+    return BackhaulError(
+        f"the {part.name} ended by itself: {said}",
+        remedy="the whole of it is in .backhaul/logs; start the command again",
+    )

@@ -35,7 +35,7 @@ _RECORD = b"""
     VALUES (%(at)s, %(actor)s, %(kind)s, %(subject)s, %(pipeline_id)s, %(reason)s, %(details)s)
 """
 # Text columns of uuid type are read as text, as everywhere in the state.
-_UUIDS = ("run_id", "parent_run_id", "request_id")
+_UUIDS = ("run_id", "request_id")
 
 
 @contextmanager

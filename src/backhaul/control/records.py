@@ -170,7 +170,6 @@ class RunRow:
     external_run_id: str | None
     external_url: str | None
     result: Mapping[str, Any] | None
-    parent_run_id: str | None
 
     @property
     def attempt(self) -> int:

@@ -29,6 +29,10 @@ from backhaul.state.session import Connection
 MOST_CHARACTERS = 4000
 
 
+# How often a date that fails again and again is queued by itself.
+MOST_REPEATS = 3
+
+
 @dataclass(frozen=True)
 class End:
     """How an attempt ended, as the worker saw it. `chance`: the randomness of a retry's jitter."""
@@ -256,10 +260,16 @@ class Settling:
         if requests:
             done = self._do("requests_done", requests=sorted(requests)).fetchall()
             self.notices.backfills_done(self.connection, self.pipeline, done, self.now)
-        if status == "failed" and self.pipeline.auto_backfill and not self.run.is_backfill:
-            carry.queue_by_itself(
-                self.connection, self.pipeline, self.slots, decide.FAILED, self.now
-            )
+        if self.pipeline.auto_backfill and not self.run.is_backfill:
+            slots = self.slots if status == "failed" else self._left_failed(status)
+            carry.queue_by_itself(self.connection, self.pipeline, slots, decide.FAILED, self.now)
+
+    def _left_failed(self, status: str) -> list[Slot]:
+        """A pipeline that works again is asked for what failed while it did not; not for ever."""
+        if status != "done":
+            return []
+        rows = self._do("left_failed", reason=decide.FAILED, most=MOST_REPEATS).fetchall()
+        return [(row[0], row[1]) for row in rows]
 
     def _tell(self, verdict: Verdict, progress: Progress) -> None:
         about = (self.connection, self.pipeline, self.run)

@@ -325,3 +325,16 @@ FROM (
           ('failure', 'retry_exhausted', 'quality', 'budget', 'recovery')
     ORDER BY day, told.notification_id DESC
 ) AS last_words;
+
+-- name: left_failed
+-- Dates that failed for good, less those that a few backfills of ours could not make good either.
+SELECT data_date, slot FROM pipeline_dates AS dates
+WHERE pipeline_id = %(pipeline_id)s AND status = 'failed'
+  AND %(most)s > (
+      SELECT count(*) FROM backfill_queue AS tried
+      WHERE tried.pipeline_id = %(pipeline_id)s AND tried.status = 'failed'
+        AND tried.date_to_process = dates.data_date AND tried.slot = dates.slot
+        AND tried.reason = %(reason)s
+  )
+ORDER BY data_date, slot
+LIMIT 1000;

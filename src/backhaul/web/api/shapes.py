@@ -106,7 +106,6 @@ class RunShown(Shown):
     external_run_id: str | None
     external_url: str | None
     result: Any
-    parent_run_id: str | None
 
     @classmethod
     def of(cls, row: RunRow, pipeline_name: str | None = None) -> RunShown:

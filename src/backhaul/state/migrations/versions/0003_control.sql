@@ -150,7 +150,6 @@ CREATE TABLE pipeline_run_log (
     external_run_id text,
     external_url text,
     result jsonb,
-    parent_run_id uuid,
     CONSTRAINT pipeline_run_log_status_check CHECK (status IN
         ('queued', 'running', 'retrying', 'cancelling', 'succeeded', 'failed', 'cancelled'))
 ) WITH (fillfactor = 70);
