@@ -68,11 +68,12 @@ AFTERWARDS = {
     "a queued backfill that waits for nothing": """
         SELECT b.* FROM backfill_queue AS b
         WHERE status = 'queued' AND NOT EXISTS (
-            SELECT FROM pipeline_dependencies AS o LEFT JOIN pipeline_dates AS d
-            ON d.pipeline_id = o.upstream_id AND d.data_date BETWEEN
-               b.date_to_process + o.first_offset AND b.date_to_process + o.last_offset
-            WHERE o.pipeline_id = b.pipeline_id AND d.status IS DISTINCT FROM 'done'
-              AND (d.status IS NOT NULL OR o.upstream_id <> o.pipeline_id))
+            SELECT FROM pipeline_dependencies AS o, LATERAL (
+                SELECT count(*) FILTER (WHERE d.status = 'done') AS done, count(*) AS there
+                FROM pipeline_dates AS d WHERE d.pipeline_id = o.upstream_id AND d.data_date BETWEEN
+                    b.date_to_process + o.first_offset AND b.date_to_process + o.last_offset) AS up
+            WHERE o.pipeline_id = b.pipeline_id AND done < CASE WHEN o.upstream_id = o.pipeline_id
+                THEN there ELSE o.last_offset - o.first_offset + 1 END)
     """,
     "a place that is still taken": "SELECT * FROM run_slots WHERE run_id IS NOT NULL",
     "a date that was scheduled twice": """

@@ -71,8 +71,8 @@ class Simulation:
         ]
         for one in self.schedulers:
             one.between = self._in_between
-        self.workers = [self._new_worker() for _ in range(3)]
         self._add_pipelines()
+        self.workers = [self._new_worker() for _ in range(3)]
 
     def _new_worker(self, dead: SimulatedWorker | None = None) -> SimulatedWorker:
         """In the place of a dead one, whose session is as good as new: all that it did is undone."""
