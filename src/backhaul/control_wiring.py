@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -31,6 +31,19 @@ from backhaul.wiring import Workshop
 SEND_AT_ONCE = 100
 
 
+@dataclass(frozen=True)
+class Patient:
+    """While the state was away no worker could show that it lives: each is given its time again."""
+
+    give_back: GiveBack
+    since: datetime
+
+    def __call__(self, connection: Connection, now: datetime) -> int:
+        if now - self.since < self.give_back.lost_after:
+            return 0
+        return self.give_back(connection, now)
+
+
 @dataclass
 class ControlRoom:
     """What commands, the API and the loops work with."""
@@ -38,7 +51,6 @@ class ControlRoom:
     workshop: Workshop
     connect: Connect
     open: Callable[[], Connection]
-    _sender: Sender | None = field(default=None)
 
     @property
     def config(self) -> ControlConfig:
@@ -70,12 +82,13 @@ class ControlRoom:
 
     def scheduler(self) -> Loop:
         """Ticks at events, at the next due instant, and at the pace of `control.poll`."""
+        give_back = GiveBack(self.config.lost_after)
         current: list[Scheduler] = []
-        lost = Patient(GiveBack(self.config.lost_after))
 
         def tick(connection: Connection) -> datetime | None:
             # One scheduler per connection: it remembers the parsed schedules.
             if not current or current[0].connection is not connection:
+                lost = Patient(give_back, self.clock.now()) if current else give_back
                 current[:] = [Scheduler(connection, self.clock, self.notices, lost)]
             current[0].tick()
             return current[0].next_at()

@@ -114,9 +114,12 @@ def keep_going(screen: Screen, parts: Sequence[Part]) -> None:
         screen.say(f"running: {', '.join(part.name for part in parts)}; Ctrl-C ends it")
         ended.wait()
     except KeyboardInterrupt:
-        screen.say("stopping; runs elsewhere go on and are picked up by the next worker")
+        pass  # said below, where a second one skips the waiting
     finally:
-        _stop(parts, threads)
+        for part in parts:
+            part.stop()
+        screen.say("stopping; runs elsewhere go on and are picked up by the next worker")
+        _join(threads)
     for part in parts:
         if part.error is not None:
             raise _ended_by_itself(part, part.error)
@@ -131,9 +134,7 @@ def _run(part: Part, ended: threading.Event) -> None:
         ended.set()
 
 
-def _stop(parts: Sequence[Part], threads: Sequence[threading.Thread]) -> None:
-    for part in parts:
-        part.stop()
+def _join(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         if thread.is_alive():
             thread.join()
