@@ -106,6 +106,17 @@ def test_the_project_goes_on_after_its_server_came_back(demo: Demo) -> None:
     assert [plan["error"] for plan in plans.values()] == [None] * len(plans)
 
 
+def test_what_ran_is_in_the_history(demo: Demo) -> None:
+    """What a person started, how a killed command ended, and every night of the fortnight."""
+    runs = demo.json("runs", "list", "--limit", "100")["runs"]
+    by_hand = [one for one in runs if one["pipeline_id"] is None]
+    assert [one["result"]["command"] for one in by_hand] == ["extract events"]
+    nights = [one for one in runs if one["pipeline_name"] == "visits_daily"]
+    assert sum(one["status"] == "succeeded" for one in nights) == 17
+    told = demo.json("dates", "visits_daily", "--from", "2026-03-20", "--to", "2026-04-05")
+    assert {one["state"] for one in told["dates"]} == {"done"}
+
+
 def test_the_check_of_the_project_finds_no_mistake(demo: Demo) -> None:
     told = demo.json("check")
     assert told["ok"] is True, told["findings"]
