@@ -82,7 +82,9 @@ class Notices:
     ) -> None:
         """Requests of people that have nothing left to do."""
         for request_id, count, bad, first, last in requests:
-            title = f"{pipeline.pipeline_name}: backfill of {count} date{'s' * (count != 1)} is done"
+            title = (
+                f"{pipeline.pipeline_name}: backfill of {count} date{'s' * (count != 1)} is done"
+            )
             text = f"{first} to {last}; {bad} of them failed" if bad else f"{first} to {last}"
             key = f"backfill_done:{request_id}"
             self._send(connection, Message(Kind.BACKFILL_DONE, key, title, text), pipeline, now)

@@ -62,7 +62,10 @@ class SignalDesk:
         """One row whose first value is true, in a transaction that may only read."""
         try:
             conninfo = self.resolve(name).conninfo()
-            with connect(conninfo, application_name="backhaul signal") as session, session.transaction():
+            with (
+                connect(conninfo, application_name="backhaul signal") as session,
+                session.transaction(),
+            ):
                 session.execute("SET TRANSACTION READ ONLY")
                 session.execute("SET LOCAL statement_timeout = '30s'")
                 row = session.execute(query.encode()).fetchone()
