@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from backhaul.clock import SystemClock
@@ -47,7 +47,15 @@ class Rows:
     open: Callable[[], Connection]
     platform: str
     is_local: bool
-    poll_every: timedelta = timedelta(milliseconds=30)
+    poll_every: timedelta = timedelta(milliseconds=40)
+    _mine: threading.local = field(default_factory=threading.local)
+
+    def _session(self) -> Connection:
+        """Each lane's own."""
+        if not hasattr(self._mine, "session"):
+            self._mine.session = self.open()
+        session: Connection = self._mine.session
+        return session
 
     def check(self, job: Job) -> list[str]:
         return []
@@ -55,26 +63,25 @@ class Rows:
     def find(self, job: Job, external_id: str | None) -> Started | None:
         if self.is_local:
             return None
-        with closing(self.open()) as connection:
-            row = connection.execute(
-                "SELECT token FROM executions WHERE token = %s AND platform = 'http'", [job.token]
-            ).fetchone()
+        connection = self._session()
+        row = connection.execute(
+            "SELECT token FROM executions WHERE token = %s AND platform = 'http'", [job.token]
+        ).fetchone()
         return Started(row[0]) if row else None
 
     def start(self, job: Job) -> Started:
-        takes = timedelta(milliseconds=random.randint(10, 200))
+        takes = timedelta(milliseconds=random.randint(10, 120))
         values = [job.token, job.run_id, self.platform, takes, random.random() < 0.1]
-        with closing(self.open()) as connection:
-            connection.execute(_START, values)
+        self._session().execute(_START, values)
         return Started(job.token)
 
     def poll(self, job: Job, started: Started) -> Progress:
-        with closing(self.open()) as connection:
-            row = connection.execute(
-                "SELECT ends_at <= clock_timestamp(), fails FROM executions "
-                "WHERE token = %s ORDER BY execution DESC LIMIT 1",
-                [job.token],
-            ).fetchone()
+        connection = self._session()
+        row = connection.execute(
+            "SELECT ends_at <= clock_timestamp(), fails FROM executions "
+            "WHERE token = %s ORDER BY execution DESC LIMIT 1",
+            [job.token],
+        ).fetchone()
         if row is None or not row[0]:
             return Progress(Fate.RUNNING)
         return Progress(Fate.FAILED, "it broke") if row[1] else Progress(Fate.SUCCEEDED)

@@ -26,7 +26,7 @@ class People:
     def act(self) -> None:
         acts = (
             self._ask, self._mend, self._steer, self._cancel_run, self._pause, self._edit,
-            self._insert,
+            self._insert, self._insert, self._insert,
         )  # fmt: skip
         with suppress(ConfigError):  # what makes no sense at this moment is refused
             self.chance.choice(acts)()

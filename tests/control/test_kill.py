@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -19,11 +21,12 @@ from backhaul.control.notices import Notices
 from backhaul.control.runs import GiveBack
 from backhaul.control.scheduler import Scheduler
 from backhaul.errors import BackhaulError
+from backhaul.failpoint import CONTROL_NAMES
 from backhaul.state.session import Connection, connect
 from tests.control.killed_worker import PACE, TABLE
 from tests.control.world import World
 
-PIPELINES, DATES, KILL_EVERY = 30, 10, 25
+PIPELINES, DATES, KILL_EVERY, LIMIT = 30, 10, 30, 10
 ROOT = Path(__file__).parents[2]
 
 
@@ -65,6 +68,14 @@ def test_two_schedulers_at_once(world: World) -> None:
     assert (len(breaches), len(set(breaches))) == (180, 180)
 
 
+def spawn(url: str, **environ: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.control.killed_worker", url]
+    nowhere = subprocess.DEVNULL
+    return subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environ}, stdout=nowhere, stderr=nowhere
+    )
+
+
 class Crew:
     """Worker processes that are killed at random, and replaced."""
 
@@ -74,10 +85,7 @@ class Crew:
         self.killed = 0
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "tests.control.killed_worker", self._url]
-        return subprocess.Popen(
-            command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
+        return spawn(self._url)
 
     def kill_one(self) -> None:
         number = random.randrange(len(self._workers))
@@ -101,32 +109,56 @@ def crew(url: str, size: int) -> Iterator[Crew]:
         made.close()
 
 
+def test_workers_that_die_at_each_commit(world: World) -> None:
+    """One dies at each of the places; a healthy one brings all of their runs to their end."""
+    world.connection.execute(TABLE)
+    names = [name for name in CONTROL_NAMES if name.startswith("run.")]
+    asked_for(world, 20, 1)
+    with connect(world.url, autocommit=True) as connection:
+        scheduler = Scheduler(connection, SystemClock(), Notices(), GiveBack(PACE.lost_after))
+        scheduler.tick()
+        dying = [spawn(world.url, BACKHAUL_FAILPOINT=name) for name in names]
+        assert [worker.wait(timeout=60) for worker in dying] == [-signal.SIGKILL] * len(names)
+        with crew(world.url, 1):
+            work_off(scheduler, 20)
+    _check_executions(world, 20, 20)
+
+
 @pytest.mark.timeout(120)
 def test_workers_that_are_killed_under_load(world: World) -> None:
     world.connection.execute(TABLE)
-    world.limit(all=10)
     wanted = PIPELINES * DATES
-    for number in range(PIPELINES):
+    asked_for(world, PIPELINES, DATES)
+    with connect(world.url, autocommit=True) as connection, crew(world.url, 3) as workers:
+        scheduler = Scheduler(connection, SystemClock(), Notices(), GiveBack(PACE.lost_after))
+        work_off(scheduler, wanted, workers)
+        assert workers.killed >= 5
+    _check_executions(world, wanted, PIPELINES)
+
+
+def asked_for(world: World, pipelines: int, dates: int) -> None:
+    world.limit(all=LIMIT)
+    for number in range(pipelines):
         world.add(
             f"p{number}", schedule_type="manual", backfill_concurrency=3, retry_schedule="100ms",
             max_retry_attempts=10, platform="http" if number % 2 else "command",
         )  # fmt: skip
-        span = date(2026, 1, 1), date(2026, 1, DATES)
+        span = date(2026, 1, 1), date(2026, 1, dates)
         world.backfills.request(Wish(f"p{number}", *span, only="all"), actor="ann")
-    with connect(world.url, autocommit=True) as connection, crew(world.url, 3) as workers:
-        give_back = GiveBack(PACE.lost_after)
-        scheduler = Scheduler(connection, SystemClock(), Notices(), give_back)
-        connection.execute("LISTEN backhaul_look")
-        succeeded, next_kill = 0, KILL_EVERY
-        while succeeded < wanted:
-            scheduler.tick()
-            next(iter(connection.notifies(timeout=0.2, stop_after=1)), None)
-            succeeded = _count(connection)
-            if succeeded >= next_kill:
-                workers.kill_one()
-                next_kill = succeeded + KILL_EVERY
-        assert workers.killed >= 5
-    _check_executions(world, wanted)
+
+
+def work_off(scheduler: Scheduler, wanted: int, workers: Crew | None = None) -> None:
+    """Until all runs have succeeded; one of the workers is killed every now and then."""
+    connection = scheduler.connection
+    connection.execute("LISTEN backhaul_look")
+    succeeded, next_kill = 0, KILL_EVERY
+    while succeeded < wanted:
+        scheduler.tick()
+        next(iter(connection.notifies(timeout=0.2, stop_after=1)), None)
+        succeeded = _count(connection)
+        if workers is not None and succeeded >= next_kill:
+            workers.kill_one()
+            next_kill = succeeded + KILL_EVERY
 
 
 def _count(connection: Connection) -> int:
@@ -135,11 +167,11 @@ def _count(connection: Connection) -> int:
         "FROM pipeline_run_log WHERE status = 'succeeded'"
     ).fetchone()
     assert row is not None
-    assert row[1] is None or row[1] <= 10
+    assert row[1] is None or row[1] <= LIMIT
     return int(row[0])
 
 
-def _check_executions(world: World, wanted: int) -> None:
+def _check_executions(world: World, wanted: int, pipelines: int) -> None:
     assert world.rows("SELECT status, count(*) FROM pipeline_run_log GROUP BY 1") == [
         ("succeeded", wanted)
     ]
@@ -161,5 +193,4 @@ def _check_executions(world: World, wanted: int) -> None:
     )
     assert attempts == []
     told = [key for kind, key in world.messages() if kind == "backfill_done"]
-    assert len(told) == len(set(told)) == PIPELINES
-    assert timedelta(0) < PACE.lost_after
+    assert len(told) == len(set(told)) == pipelines

@@ -12,7 +12,7 @@ from tests.control.simulation import DENSE, SPARSE, Simulation
 from tests.control.world import World
 
 # Two years and a quarter of virtual time.
-SEEDS = [(1, 730, SPARSE), (3, 20, (*DENSE, *SPARSE))]
+SEEDS = [(1, 730, SPARSE), (3, 12, (*DENSE, *SPARSE))]
 MORE = [(seed, 100, (*DENSE, *SPARSE)) for seed in range(100, 120)]
 
 
