@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from backhaul.cli.app import app
-from backhaul.cli.days import parse_day
+from backhaul.cli.days import parse_day, today_in
 from backhaul.clock import SystemClock
 from backhaul.errors import ConfigError, ExitCode
 from tests.control.conftest import world as _world
@@ -86,9 +86,10 @@ def test_the_queue_is_steered(project: Project) -> None:
     assert project.run("backfills", "resume", "--pipeline", "daily").stdout == "4 changed\n"
     assert project.run("backfills", "priority", "50", "--pipeline", "daily").stdout == "4 changed\n"
     listed = project.run("backfills", "list", "--pipeline", "daily").stdout
-    assert listed.splitlines()[1].split()[3] == "50"
+    assert listed.splitlines()[1].split()[4] == "50"
     assert project.run("backfills", "cancel", "--pipeline", "daily").stdout == "4 changed\n"
-    assert project.run("backfills", "list", "--status", "queued").stdout == "the queue is empty\n"
+    empty = project.run("backfills", "list", "--status", "queued").stdout
+    assert empty == "nothing like that is in the queue\n"
     said = project.run("backfills", "cancel", code=ExitCode.USAGE).stderr
     assert "which backfills are meant?" in said
 
@@ -159,3 +160,68 @@ def test_a_pipeline_is_run_by_hand_held_and_marked(project: Project) -> None:
         "pipeline", "mark", "daily", "--date", "-5", "--as", "skipped", "--reason", "x"
     )
     assert again.stdout == "nothing was changed\n"
+
+
+def test_lists_keep_one_line_for_a_row_and_name_the_pipeline(project: Project) -> None:
+    daily(project, max_retry_attempts=0)
+    project.world.fate = lambda _run: failure("disk full\nat line\t7")
+    project.run("backfill", "daily", "--date", "-3", "--reason", "two\nlines")
+    queue = project.run("backfills", "list").stdout.splitlines()
+    assert len(queue) == 2 and queue[1].endswith("two …") and "  daily  " in queue[1]
+    (run,) = project.world.work()
+    for words in (("runs", "list"), ("backfills", "list"), ("dates", "daily", "--to", "-3")):
+        lines = project.run(*words).stdout.splitlines()
+        assert [line for line in lines if line.endswith("disk full …")], lines
+        assert not [line for line in lines if "at line" in line]
+    shown = project.run("runs", "show", run.run_id[:8]).stdout
+    assert f"daily, {run.run_date}, on command, two … (" in shown
+    assert shown.count("at line") == 1
+    assert project.json("runs", "show", run.run_id)["run"]["pipeline_name"] == "daily"
+    assert project.json("backfills", "list")["backfills"][0]["pipeline_name"] == "daily"
+
+
+def test_instants_in_json_are_iso(project: Project) -> None:
+    daily(project)
+    project.run("backfill", "daily", "--date", "-3")
+    project.world.work()
+    (row,) = project.json("runs", "list")["runs"]
+    assert row["created_at"] == project.world.now.isoformat()
+    assert "T" in project.json("dates", "daily")["dates"][0]["scheduled_at"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("runs", "list", "--status", "foo"), "'foo' is not one of"),
+        (("backfills", "list", "--status", "foo"), "'foo' is not one of"),
+        (("backfills", "list", "--request", "foo"), "'foo' is no request's id"),
+        (("backfills", "cancel", "--request", "foo"), "'foo' is no request's id"),
+        (("backfills", "priority", "99999999999", "--pipeline", "daily"), "less than or equal to 100000"),
+        (("pipeline", "mark", "daily", "--as", "done", "--reason", "x"), "which dates are meant?"),
+        (
+            ("pipeline", "mark", "daily", "--as", "done", "--reason", "x", "--from", "-5"),
+            "which dates are meant?",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_said_and_not_passed_over(
+    words: tuple[str, ...], said: str, project: Project
+) -> None:
+    daily(project)
+    assert said in project.run(*words, code=ExitCode.USAGE).stderr
+
+
+def test_a_date_that_cannot_be_run_says_why(project: Project) -> None:
+    daily(project)
+    far = project.run("pipeline", "run", "daily", "--date", "2020-01-01").stdout
+    assert far == "nothing is queued: daily has no 2020-01-01\n"
+    later = project.run("pipeline", "run", "daily", "--date", "+1").stdout
+    assert later == "nothing is queued; left alone: 1 upcoming\n"
+
+
+def test_today_is_that_of_the_pipeline() -> None:
+    from datetime import UTC, datetime
+
+    evening = datetime(2026, 3, 1, 20, tzinfo=UTC)
+    zones = ("Asia/Tokyo", "America/New_York", "Mars/Base")
+    assert [today_in(evening, zone).day for zone in zones] == [2, 1, 1]

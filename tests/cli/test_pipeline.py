@@ -209,10 +209,10 @@ def test_a_list(run: Run, state: State) -> None:
             "FROM pipelines WHERE pipeline_name = 'orders'"
         )
     assert run("list").stdout.splitlines() == [
-        "pipeline   platform  schedule            next date   due at            last done",
+        "pipeline   platform  schedule            next date   due at (UTC)      last done",
         "customers  backhaul  mon                 paused                        never",
-        "    no [such] channel",
         "orders     backhaul  every day at 06:00  2026-03-10  2026-03-11 06:00  2026-03-08",
+        "customers: no [such] channel",
     ]
     told = json.loads(run("list", "--json").stdout)["pipelines"]
     assert told[1] == {

@@ -71,3 +71,30 @@ def test_a_document_is_json_and_nothing_else() -> None:
 def test_columns_stand_under_each_other_in_wide_letters_too() -> None:
     assert aligned([("a", "1"), ("日本", "22")], right=(1,)) == ["a      1", "日本  22"]
     assert aligned([]) == []
+
+
+def test_the_last_column_of_a_table_is_wrapped_under_itself() -> None:
+    rows = [("id", "why"), ("1", "it waits for the upstream of yesterday"), ("2", "two\nlines")]
+    narrow = make(30, terminal=True)
+    narrow.table(rows, right=(0,))
+    assert written(narrow.out).splitlines() == [
+        "id  why",
+        " 1  it waits for the upstream",
+        "    of yesterday",
+        " 2  two …",
+    ]
+    piped = make(30)
+    piped.table(rows, right=(0,))
+    assert written(piped.out).splitlines()[1] == " 1  it waits for the upstream of yesterday"
+    tiny = make(10, terminal=True)
+    tiny.table(rows, right=(0,))
+    assert " 1  it waits for the upstream of yesterday" in written(tiny.out)
+
+
+def test_documents_have_instants_as_iso() -> None:
+    from datetime import UTC, date, datetime
+
+    screen = make()
+    screen.document({"at": datetime(2026, 1, 2, 3, tzinfo=UTC), "day": date(2026, 1, 2)})
+    told = json.loads(written(screen.out))
+    assert told == {"at": "2026-01-02T03:00:00+00:00", "day": "2026-01-02"}

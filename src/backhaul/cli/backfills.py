@@ -31,6 +31,17 @@ class Only(StrEnum):
     ALL = "all"
 
 
+class Status(StrEnum):
+    """What an entry of the queue may be."""
+
+    QUEUED = "queued"
+    PAUSED = "paused"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
 OfPipeline = Annotated[
     str | None, typer.Option("--pipeline", metavar="NAME", help="Those of this pipeline.")
 ]
@@ -41,7 +52,13 @@ Ids = Annotated[
     list[int] | None, typer.Argument(metavar="ID", help="Their numbers.", show_default=False)
 ]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept.")]
-Priority = Annotated[int, typer.Option("--priority", help="A point is worth a minute of waiting.")]
+_HIGHEST = 100_000
+Priority = Annotated[
+    int,
+    typer.Option(
+        "--priority", min=-_HIGHEST, max=_HIGHEST, help="A point is worth a minute of waiting."
+    ),
+]
 
 app = verbs("The queue of backfills: list, pause, resume, cancel, priority.")
 
@@ -72,11 +89,11 @@ def backfill(
 
     screen = Screen()
     with boundary(screen, debug=debug, as_json=as_json):
-        from backhaul.cli.days import parse_day
+        from backhaul.cli.days import parse_day, today_in
         from backhaul.control.backfills import Wish
 
         with open_room(folder, "backfill", verbose) as room:
-            today = room.clock.now().date()
+            today = today_in(room.clock.now(), room.desk.pipeline(pipeline).timezone)
             wish = Wish(
                 pipeline=pipeline,
                 first=parse_day(first, today, "--from") if first else None,
@@ -134,7 +151,7 @@ def _counted(counts: Mapping[str, int]) -> str:
 def listing(
     pipeline: OfPipeline = None,
     request: OfRequest = None,
-    status: Annotated[str | None, typer.Option("--status", help="Only those.")] = None,
+    status: Annotated[Status | None, typer.Option("--status", help="Only those.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000)] = 50,
     folder: Folder = Path(),
     as_json: AsJson = False,
@@ -148,24 +165,28 @@ def listing(
     with boundary(screen, debug=debug, as_json=as_json):
         with open_room(folder, "backfills", verbose) as room:
             rows = room.backfills.list(
-                pipeline=pipeline, request_id=request, status=status, limit=limit
+                pipeline=pipeline, request_id=_request(request), status=status, limit=limit
             )
+            names = {
+                one.pipeline.pipeline_id: one.pipeline.pipeline_name
+                for one in room.desk.pipelines(archived=True)
+            }
         if as_json:
-            screen.document({"backfills": [asdict(row) for row in rows]})
+            told = [{**asdict(row), "pipeline_name": names.get(row.pipeline_id)} for row in rows]
+            screen.document({"backfills": told})
+        elif rows:
+            _show_rows(screen, rows, names)
         else:
-            _show_rows(screen, rows)
+            narrowed = pipeline or request or status
+            screen.say("nothing like that is in the queue" if narrowed else "the queue is empty")
 
 
-def _show_rows(screen: Screen, rows: list[BackfillRow]) -> None:
-    from backhaul.cli.screen import aligned
-
-    if not rows:
-        screen.say("the queue is empty")
-        return
-    head = ("id", "date", "status", "priority", "asked by", "why")
+def _show_rows(screen: Screen, rows: list[BackfillRow], names: Mapping[int, str]) -> None:
+    head = ("id", "pipeline", "date", "status", "priority", "asked by", "why")
     cells = [
         (
             str(row.backfill_id),
+            names.get(row.pipeline_id, ""),
             str(row.date_to_process),
             row.status,
             str(row.priority),
@@ -174,8 +195,7 @@ def _show_rows(screen: Screen, rows: list[BackfillRow]) -> None:
         )
         for row in rows
     ]
-    for line in aligned([head, *cells], right=(0, 3)):
-        screen.say(line)
+    screen.table([head, *cells], right=(0, 4))
 
 
 @app.command("pause")
@@ -219,7 +239,10 @@ def cancel(
 
 @app.command("priority")
 def set_priority(
-    priority: Annotated[int, typer.Argument(help="A point is worth a minute of waiting.")],
+    priority: Annotated[
+        int,
+        typer.Argument(min=-_HIGHEST, max=_HIGHEST, help="A point is worth a minute of waiting."),
+    ],
     ids: Ids = None,
     pipeline: OfPipeline = None,
     request: OfRequest = None,
@@ -260,4 +283,17 @@ def _steer(
 def _which(ids: list[int] | None, pipeline: str | None, request: str | None) -> Which:
     from backhaul.control.backfills import Which
 
-    return Which(pipeline=pipeline, request_id=request, ids=tuple(ids or ()))
+    return Which(pipeline=pipeline, request_id=_request(request), ids=tuple(ids or ()))
+
+
+def _request(written: str | None) -> str | None:
+    from uuid import UUID
+
+    from backhaul.errors import ConfigError
+
+    try:
+        return str(UUID(written)) if written is not None else None
+    except ValueError:
+        raise ConfigError(
+            f"{written!r} is no request's id", remedy="`backhaul backfill --json` prints it"
+        ) from None

@@ -44,13 +44,13 @@ def dates(
 
     screen = Screen()
     with boundary(screen, debug=debug, as_json=as_json):
-        from backhaul.cli.days import parse_day
+        from backhaul.cli.days import parse_day, today_in
 
         with open_room(folder, "dates", verbose) as room:
-            today = room.clock.now().date()
+            zone = room.desk.pipeline(pipeline).timezone
+            today = today_in(room.clock.now(), zone)
             span = parse_day(first, today, "--from"), parse_day(last, today, "--to")
             views = room.dates.between(pipeline, *span)
-            zone = room.desk.pipeline(pipeline).timezone
         if as_json:
             screen.document({"pipeline": pipeline, "dates": [view_dict(one) for one in views]})
         else:
@@ -63,16 +63,12 @@ def view_dict(view: DateView) -> dict[str, Any]:
 
 
 def show_dates(screen: Screen, pipeline: str, views: Sequence[DateView], zone: str) -> None:
-    from backhaul.cli.screen import aligned
-
     if not views:
         screen.say(f"{pipeline} has no dates in this span")
         return
     head = ("data date", f"scheduled ({zone})", "state", "why")
-    lines = aligned([head, *(_cells(view, zone) for view in views)])
-    screen.say(lines[0], style="bold")
-    for view, line in zip(views, lines[1:], strict=True):
-        screen.say(line, style=_STYLES.get(view.state, ""))
+    rows = [head, *(_cells(view, zone) for view in views)]
+    screen.table(rows, [_STYLES.get(view.state, "") for view in views])
     tally = Counter(view.state for view in views)
     screen.say(", ".join(f"{number:,} {state}" for state, number in sorted(tally.items())))
 
@@ -82,4 +78,4 @@ def _cells(view: DateView, zone: str) -> tuple[str, str, str, str]:
 
     at = view.scheduled_at.astimezone(ZoneInfo(zone)) if view.scheduled_at else None
     day = f"{view.data_date}" + (f" #{view.slot + 1}" if view.slot else "")
-    return day, f"{at:%a %Y-%m-%d %H:%M}" if at else "–", view.state, view.why.partition("\n")[0]
+    return day, f"{at:%a %Y-%m-%d %H:%M}" if at else "–", view.state, view.why

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from backhaul.errors import ConfigError
 
 _WORDS = {"today": 0, "yesterday": -1, "tomorrow": 1}
+
+
+def today_in(now: datetime, zone: str) -> date:
+    """What `today` is for a pipeline; in UTC where it names no time zone that is known here."""
+    try:
+        return now.astimezone(ZoneInfo(zone)).date()
+    except (KeyError, OSError, ValueError):
+        return now.astimezone(UTC).date()
 
 
 def parse_day(text: str, today: date, option: str) -> date:

@@ -170,20 +170,15 @@ def _change_dict(change: Change) -> dict[str, Any]:
 
 
 def _show_list(screen: Screen, found: Sequence[dict[str, Any]]) -> None:
-    from rich.text import Text
-
-    from backhaul.cli.screen import aligned
-
     if not found:
         screen.say("no pipelines; declare them in pipelines/*.yml and run `backhaul pipeline sync`")
         return
-    head = ("pipeline", "platform", "schedule", "next date", "due at", "last done")
-    lines = aligned([head, *(_cells(one) for one in found)])
-    screen.out.print(Text(lines[0], style="bold"), soft_wrap=True)
-    for one, line in zip(found, lines[1:], strict=True):
-        screen.out.print(Text(line, style="dim" if one["paused"] else ""), soft_wrap=True)
+    head = ("pipeline", "platform", "schedule", "next date", "due at (UTC)", "last done")
+    styles = ["dim" if one["paused"] else "" for one in found]
+    screen.table([head, *(_cells(one) for one in found)], styles)
+    for one in found:
         if one["problem"]:
-            screen.say(one["problem"], style="red", indent=4)
+            screen.say(f"{one['pipeline']}: {one['problem']}", style="red")
 
 
 def _listed(one: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,19 @@ RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept.")]
 _STYLES = {"succeeded": "green", "failed": "bold red", "cancelled": "dim", "retrying": "yellow"}
 
+
+class Status(StrEnum):
+    """What a run may be."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    RETRYING = "retrying"
+    CANCELLING = "cancelling"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
 app = verbs("Runs: list, show, cancel, again.")
 
 
@@ -30,7 +44,7 @@ def listing(
     pipeline: Annotated[
         str | None, typer.Argument(metavar="PIPELINE", help="Only its runs.", show_default=False)
     ] = None,
-    status: Annotated[str | None, typer.Option("--status", help="Only those.")] = None,
+    status: Annotated[Status | None, typer.Option("--status", help="Only those.")] = None,
     day: Annotated[str | None, typer.Option("--date", metavar="DAY", help="Of this date.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000)] = 20,
     folder: Folder = Path(),
@@ -43,10 +57,11 @@ def listing(
 
     screen = Screen()
     with boundary(screen, debug=debug, as_json=as_json):
-        from backhaul.cli.days import parse_day
+        from backhaul.cli.days import parse_day, today_in
 
         with open_room(folder, "runs", verbose) as room:
-            today = room.clock.now().date()
+            zone = room.desk.pipeline(pipeline).timezone if pipeline else "UTC"
+            today = today_in(room.clock.now(), zone)
             wanted = parse_day(day, today, "--date") if day else None
             rows = room.desk.runs(pipeline=pipeline, status=status, day=wanted, limit=limit)
             pipelines = [one.pipeline for one in room.desk.pipelines(archived=True)]
@@ -57,20 +72,22 @@ def listing(
             ]
             screen.document({"runs": told})
         else:
-            show_runs(screen, rows, names)
+            show_runs(screen, rows, names, narrowed=bool(pipeline or status or day))
 
 
-def show_runs(screen: Screen, rows: Sequence[RunRow], names: Mapping[int | None, str]) -> None:
-    from backhaul.cli.screen import aligned
-
+def show_runs(
+    screen: Screen,
+    rows: Sequence[RunRow],
+    names: Mapping[int | None, str],
+    *,
+    narrowed: bool = False,
+) -> None:
     if not rows:
-        screen.say("there are no runs yet")
+        screen.say("there are no such runs" if narrowed else "there are no runs yet")
         return
-    head = ("run", "when", "pipeline", "dates", "status", "attempts", "took", "why")
-    lines = aligned([head, *(_cells(row, names) for row in rows)], right=(5,))
-    screen.say(lines[0], style="bold")
-    for row, line in zip(rows, lines[1:], strict=True):
-        screen.say(line, style=_STYLES.get(row.status, ""))
+    head = ("run", "when (UTC)", "pipeline", "dates", "status", "attempts", "took", "why")
+    styles = [_STYLES.get(row.status, "") for row in rows]
+    screen.table([head, *(_cells(row, names) for row in rows)], styles, right=(5,))
 
 
 def _cells(row: RunRow, names: Mapping[int | None, str]) -> tuple[str, ...]:
@@ -87,7 +104,7 @@ def _cells(row: RunRow, names: Mapping[int | None, str]) -> tuple[str, ...]:
         row.status,
         str(row.attempt),
         duration(took.total_seconds()) if took is not None else "–",
-        (row.error_message or row.reason).partition("\n")[0],
+        row.error_message or row.reason,
     )
 
 
@@ -109,22 +126,30 @@ def show(
             attempts = room.desk.attempts(run.run_id)
             changes = room.desk.changes(kind="run", subject=run.run_id, limit=200)
             checks = room.desk.quality(run_id=run.run_id)
+            pipelines = room.desk.pipelines(archived=True) if run.pipeline_id else []
+        names = [
+            one.pipeline.pipeline_name
+            for one in pipelines
+            if one.pipeline.pipeline_id == run.pipeline_id
+        ]
+        name = names[0] if names else None
         if as_json:
             screen.document(
                 {
-                    "run": asdict(run),
+                    "run": {**asdict(run), "pipeline_name": name},
                     "attempts": [asdict(one) for one in attempts],
                     "changes": [asdict(one) for one in changes],
                     "checks": checks,
                 }
             )
         else:
-            _show_one(screen, run, attempts, changes, checks)
+            _show_one(screen, run, name, attempts, changes, checks)
 
 
 def _show_one(
     screen: Screen,
     run: RunRow,
+    name: str | None,
     attempts: Sequence[Attempt],
     changes: Sequence[Change],
     checks: Sequence[dict[str, Any]],
@@ -133,21 +158,28 @@ def _show_one(
     from backhaul.control.notices import dates_text
 
     screen.say(f"run {run.run_id}: {run.status}", style=_STYLES.get(run.status, "bold"))
-    screen.say(f"{dates_text(run)}, on {run.platform}, {run.reason} ({run.started_by})", indent=2)
+    what = f"{name}, {dates_text(run)}" if name else dates_text(run)
+    screen.say(f"{what}, on {run.platform}, {_line(run.reason)} ({run.started_by})", indent=2)
     if run.error_message:
         screen.say(run.error_message, indent=2)
     if run.external_url:
         screen.say(run.external_url, indent=2)
     for one in attempts:
-        said = f": {one.error_message}" if one.error_message else ""
+        # The whole of the last one's stands above.
+        said = f": {_line(one.error_message)}" if one.error_message else ""
         screen.say(f"attempt {one.attempt}, {moment(one.started_at)}, {one.status}{said}", indent=2)
     for check in checks:
         mark = "passed" if check["check_result"] else f"failed: {check['error_details']}"
         screen.say(f"check {check['check_name']}: {mark}", indent=2)
     for change in reversed(changes):
-        why = f" ({change.reason})" if change.reason else ""
+        why = f" ({_line(change.reason)})" if change.reason else ""
         at = moment(change.changed_at)
         screen.say(f"{at}  {change.actor}: {change.to_status}{why}", style="dim", indent=2)
+
+
+def _line(text: str) -> str:
+    first, _, more = text.strip().partition("\n")
+    return f"{first} …" if more else first
 
 
 @app.command("cancel")

@@ -10,6 +10,8 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from datetime import date, time
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 REMEDY = "→ "
+# A column that is narrower than this is harder to read than a line that the terminal breaks.
+_LEAST_WIDTH = 20
 
 
 def harmless(text: str) -> str:
@@ -48,9 +52,27 @@ class Screen:
     def finding(self, finding: Finding, *, trouble: bool = False) -> None:
         show_finding(self.err if trouble else self.out, finding)
 
+    def table(
+        self, rows: Sequence[Sequence[str]], styles: Iterable[str] = (), right: Iterable[int] = ()
+    ) -> None:
+        """Rows below their head. On a terminal the last column is wrapped under itself."""
+        for lines, style in zip_longest(self._table(rows, right), ["bold", *styles], fillvalue=""):
+            for line in lines:
+                self.out.print(Text(line, style=style), soft_wrap=True)
+
+    def _table(self, rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[list[str]]:
+        lines = aligned(rows, right)
+        begin = cell_len(aligned([[*row[:-1], "|"] for row in rows], right)[0]) - 1
+        room = self.out.width - 1 - begin
+        if not self.out.is_terminal or room < _LEAST_WIDTH:
+            return [[line] for line in lines]
+        return [
+            _hanging(line, cell, begin, room) for line, cell in zip(lines, _last(rows), strict=True)
+        ]
+
     def document(self, value: Any) -> None:
         """Machine output: as it is, whatever the terminal can do."""
-        self.out.file.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+        self.out.file.write(json.dumps(value, indent=2, ensure_ascii=False, default=_plain) + "\n")
         self.out.file.flush()
 
 
@@ -86,10 +108,30 @@ def aligned(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[st
     """Rows as lines whose columns stand under each other; the columns `right` end together."""
     if not rows:
         return []
-    clean = [[harmless(cell) for cell in row] for row in rows]
+    clean = [[_in_a_cell(cell) for cell in row] for row in rows]
     widths = [max(cell_len(row[i]) for row in clean) for i in range(len(clean[0]))]
     flush = set(right)
     return ["  ".join(_cells(row, widths, flush)).rstrip() for row in clean]
+
+
+def _in_a_cell(text: str) -> str:
+    """One line: what a second one says is shown where there is room for it."""
+    first, _, more = text.strip().partition("\n")
+    return harmless(first.replace("\t", " ").rstrip() + (" …" if more else ""))
+
+
+def _last(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [_in_a_cell(row[-1]) for row in rows]
+
+
+def _hanging(line: str, cell: str, begin: int, room: int) -> list[str]:
+    first, *more = textwrap.wrap(cell, room, break_on_hyphens=False) or [""]
+    return [line.removesuffix(cell) + first, *(" " * begin + one for one in more)]
+
+
+def _plain(value: Any) -> str:
+    """Instants as ISO 8601 has them; everything else as its text."""
+    return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def _cells(row: Sequence[str], widths: Sequence[int], right: set[int]) -> list[str]:

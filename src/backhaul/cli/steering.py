@@ -6,13 +6,16 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from backhaul.cli.boundary import boundary
 from backhaul.cli.options import AsJson, Debug, Folder
 from backhaul.cli.room import actor, open_room
+
+if TYPE_CHECKING:
+    from backhaul.control.backfills import Preview
 
 Name = Annotated[str, typer.Argument(metavar="PIPELINE", help="The pipeline's name.")]
 Days = Annotated[
@@ -45,11 +48,11 @@ def run(
 
     screen = Screen()
     with boundary(screen, debug=debug, as_json=as_json):
-        from backhaul.cli.days import parse_day
+        from backhaul.cli.days import parse_day, today_in
         from backhaul.control.backfills import Wish
 
         with open_room(folder, "pipeline run", 0) as room:
-            today = room.clock.now().date()
+            today = today_in(room.clock.now(), room.desk.pipeline(name).timezone)
             wanted = tuple(parse_day(day, today, "--date") for day in days or ())
             wish = Wish(
                 pipeline=name,
@@ -66,7 +69,15 @@ def run(
         for day, _ in request.queued:
             screen.say(f"{name} {day} is queued", style="green")
         if not request.queued:
-            screen.say("nothing is queued: these dates are queued or running already")
+            screen.say(f"nothing is queued{_left(name, request.preview)}")
+
+
+def _left(name: str, preview: Preview) -> str:
+    """Why not."""
+    if preview.not_scheduled:
+        return f": {name} has no {', '.join(str(day) for day in preview.not_scheduled)}"
+    told = ", ".join(f"{number:,} {state}" for state, number in sorted(preview.left.items()))
+    return f"; left alone: {told}" if told else ""
 
 
 def pause(name: Name, reason: Reason = None, folder: Folder = Path(), debug: Debug = False) -> None:
@@ -107,10 +118,11 @@ def mark(
 
     screen = Screen()
     with boundary(screen, debug=debug):
-        from backhaul.cli.days import parse_day
+        from backhaul.cli.days import parse_day, today_in
 
+        _check_given(days, first, last)
         with open_room(folder, "pipeline mark", 0) as room:
-            today = room.clock.now().date()
+            today = today_in(room.clock.now(), room.desk.pipeline(name).timezone)
             wanted = [parse_day(day, today, "--date") for day in days or ()]
             if first and last:
                 wanted += _span(parse_day(first, today, "--from"), parse_day(last, today, "--to"))
@@ -119,6 +131,15 @@ def mark(
             screen.say(f"{name} {day} is {to.value}")
         if not marked:
             screen.say("nothing was changed")
+
+
+def _check_given(days: list[str] | None, first: str | None, last: str | None) -> None:
+    from backhaul.errors import ConfigError
+
+    if bool(first) != bool(last) or not (days or first):
+        raise ConfigError(
+            "which dates are meant?", remedy="give --from and --to, or one or more --date"
+        )
 
 
 def _span(first: date, last: date) -> list[date]:
