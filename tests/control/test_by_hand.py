@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 
+import psycopg
 import pytest
 
+from backhaul.control import by_hand
 from backhaul.control.by_hand import own_run_id, recorded
 from backhaul.errors import TerminalError
 from tests.control.world import World
@@ -79,6 +81,7 @@ def test_an_id_that_is_none_is_not_taken(given: str) -> None:
 _DIES = """
 import os, signal, sys
 from backhaul.clock import SystemClock
+from backhaul.control import by_hand
 from backhaul.control.by_hand import recorded
 with recorded(sys.argv[1], SystemClock(), sys.argv[2], "bob", ("run",)):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -99,3 +102,29 @@ def test_a_killed_command_is_noticed_by_the_next_and_one_that_works_is_left_alon
         run_by_hand(world, run_id=third)
         assert world.desk.run(RUN).status == "running"
     assert world.desk.run(OTHER).error_message == "its process died"
+
+
+def test_what_is_done_is_done_where_its_end_cannot_be_written_down(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise psycopg.OperationalError("the server is away")
+
+    with recorded(world.url, world.clock, RUN, "ann", ("load",)) as run:
+        run.end(0)
+        monkeypatch.setattr(by_hand, "connect", away)
+    monkeypatch.undo()
+    assert world.desk.run(RUN).status == "running"
+    run_by_hand(world, run_id=OTHER)
+    assert world.desk.run(RUN).error_message == "its process died"
+
+
+def test_an_error_of_the_work_is_not_hidden_by_one_of_the_state(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise psycopg.OperationalError("the server is away")
+
+    with pytest.raises(TerminalError), recorded(world.url, world.clock, RUN, "ann", ("load",)):
+        monkeypatch.setattr(by_hand, "connect", away)
+        raise TerminalError("no such table")

@@ -81,3 +81,13 @@ def test_a_source_that_is_away_is_asked_again(state: State, tmp_path: Path) -> N
 def test_what_is_no_signal_is_told(desk: SignalDesk) -> None:
     with pytest.raises(ConfigError, match="a signal cannot be"):
         desk({"moon": "full"})
+
+
+def test_a_connection_or_an_instant_that_is_none_is_told(state: State, tmp_path: Path) -> None:
+    desk = SignalDesk(state, open_store(StoreConfig(), tmp_path), {}.__getitem__)
+    with pytest.raises(ConfigError, match="names the connection 'shpo'"):
+        desk({"sql": "SELECT true", "connection": "shpo"})
+    export(state)
+    load(state, waiting(state))
+    with pytest.raises(ConfigError, match="'tomorrow' under `wait_for` is no instant"):
+        desk({"load": TARGET, "to": LAKE, "since": "tomorrow"})

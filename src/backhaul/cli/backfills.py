@@ -11,7 +11,7 @@ import typer
 
 from backhaul.cli.boundary import boundary
 from backhaul.cli.options import AsJson, Debug, Folder, Verbose, verbs
-from backhaul.cli.room import actor, open_room
+from backhaul.cli.room import actor, open_room, pipeline_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -167,10 +167,7 @@ def listing(
             rows = room.backfills.list(
                 pipeline=pipeline, request_id=_request(request), status=status, limit=limit
             )
-            names = {
-                one.pipeline.pipeline_id: one.pipeline.pipeline_name
-                for one in room.desk.pipelines(archived=True)
-            }
+            names = pipeline_names(room)
         if as_json:
             told = [{**asdict(row), "pipeline_name": names.get(row.pipeline_id)} for row in rows]
             screen.document({"backfills": told})
@@ -181,7 +178,7 @@ def listing(
             screen.say("nothing like that is in the queue" if narrowed else "the queue is empty")
 
 
-def _show_rows(screen: Screen, rows: list[BackfillRow], names: Mapping[int, str]) -> None:
+def _show_rows(screen: Screen, rows: list[BackfillRow], names: Mapping[int | None, str]) -> None:
     head = ("id", "pipeline", "date", "status", "priority", "asked by", "why")
     cells = [
         (

@@ -28,6 +28,12 @@ def open_room(
         yield room
 
 
+def pipeline_names(room: ControlRoom) -> dict[int | None, str]:
+    """By number, archived ones too: what rows of the history are shown with."""
+    found = room.desk.pipelines(archived=True)
+    return {one.pipeline.pipeline_id: one.pipeline.pipeline_name for one in found}
+
+
 def actor() -> str:
     """In whose name a command changes something."""
     from backhaul.control.by_hand import actor_name

@@ -11,7 +11,7 @@ import typer
 
 from backhaul.cli.boundary import boundary
 from backhaul.cli.options import AsJson, Debug, Folder, Verbose, verbs
-from backhaul.cli.room import actor, open_room
+from backhaul.cli.room import actor, open_room, pipeline_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,12 +64,9 @@ def listing(
             today = today_in(room.clock.now(), zone)
             wanted = parse_day(day, today, "--date") if day else None
             rows = room.desk.runs(pipeline=pipeline, status=status, day=wanted, limit=limit)
-            pipelines = [one.pipeline for one in room.desk.pipelines(archived=True)]
-        names: dict[int | None, str] = {one.pipeline_id: one.pipeline_name for one in pipelines}
+            names = pipeline_names(room)
         if as_json:
-            told = [
-                {**asdict(row), "pipeline_name": names.get(row.pipeline_id or 0)} for row in rows
-            ]
+            told = [{**asdict(row), "pipeline_name": names.get(row.pipeline_id)} for row in rows]
             screen.document({"runs": told})
         else:
             show_runs(screen, rows, names, narrowed=bool(pipeline or status or day))
@@ -126,13 +123,7 @@ def show(
             attempts = room.desk.attempts(run.run_id)
             changes = room.desk.changes(kind="run", subject=run.run_id, limit=200)
             checks = room.desk.quality(run_id=run.run_id)
-            pipelines = room.desk.pipelines(archived=True) if run.pipeline_id else []
-        names = [
-            one.pipeline.pipeline_name
-            for one in pipelines
-            if one.pipeline.pipeline_id == run.pipeline_id
-        ]
-        name = names[0] if names else None
+            name = pipeline_names(room).get(run.pipeline_id)
         if as_json:
             screen.document(
                 {
@@ -155,31 +146,27 @@ def _show_one(
     checks: Sequence[dict[str, Any]],
 ) -> None:
     from backhaul.cli.figures import moment
+    from backhaul.cli.screen import one_line
     from backhaul.control.notices import dates_text
 
     screen.say(f"run {run.run_id}: {run.status}", style=_STYLES.get(run.status, "bold"))
     what = f"{name}, {dates_text(run)}" if name else dates_text(run)
-    screen.say(f"{what}, on {run.platform}, {_line(run.reason)} ({run.started_by})", indent=2)
+    screen.say(f"{what}, on {run.platform}, {one_line(run.reason)} ({run.started_by})", indent=2)
     if run.error_message:
         screen.say(run.error_message, indent=2)
     if run.external_url:
         screen.say(run.external_url, indent=2)
     for one in attempts:
         # The whole of the last one's stands above.
-        said = f": {_line(one.error_message)}" if one.error_message else ""
+        said = f": {one_line(one.error_message)}" if one.error_message else ""
         screen.say(f"attempt {one.attempt}, {moment(one.started_at)}, {one.status}{said}", indent=2)
     for check in checks:
         mark = "passed" if check["check_result"] else f"failed: {check['error_details']}"
         screen.say(f"check {check['check_name']}: {mark}", indent=2)
     for change in reversed(changes):
-        why = f" ({_line(change.reason)})" if change.reason else ""
+        why = f" ({one_line(change.reason)})" if change.reason else ""
         at = moment(change.changed_at)
         screen.say(f"{at}  {change.actor}: {change.to_status}{why}", style="dim", indent=2)
-
-
-def _line(text: str) -> str:
-    first, _, more = text.strip().partition("\n")
-    return f"{first} …" if more else first
 
 
 @app.command("cancel")

@@ -108,20 +108,20 @@ def aligned(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[st
     """Rows as lines whose columns stand under each other; the columns `right` end together."""
     if not rows:
         return []
-    clean = [[_in_a_cell(cell) for cell in row] for row in rows]
+    clean = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(cell_len(row[i]) for row in clean) for i in range(len(clean[0]))]
     flush = set(right)
     return ["  ".join(_cells(row, widths, flush)).rstrip() for row in clean]
 
 
-def _in_a_cell(text: str) -> str:
+def one_line(text: str) -> str:
     """One line: what a second one says is shown where there is room for it."""
     first, _, more = text.strip().partition("\n")
     return harmless(first.replace("\t", " ").rstrip() + (" …" if more else ""))
 
 
 def _last(rows: Sequence[Sequence[str]]) -> list[str]:
-    return [_in_a_cell(row[-1]) for row in rows]
+    return [one_line(row[-1]) for row in rows]
 
 
 def _hanging(line: str, cell: str, begin: int, room: int) -> list[str]:

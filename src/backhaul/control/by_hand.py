@@ -14,16 +14,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
 from psycopg.types.json import Jsonb
 
 from backhaul.clock import Clock
 from backhaul.control.ledger import acting
 from backhaul.errors import BackhaulError, ExitCode
+from backhaul.observe.log import get_log
 from backhaul.state.errors import translated
 from backhaul.state.jsonable import plain, plain_text
 from backhaul.state.lease import TableLease
 from backhaul.state.session import Connection, connect
 
+log = get_log(__name__)
 # Set by the control plane for the commands that it starts.
 RUN_ID = "BACKHAUL_RUN_ID"
 PLATFORM = "backhaul"
@@ -109,8 +112,16 @@ def recorded(
             run.code, run.message = ExitCode.FAILED, str(error) or type(error).__name__
             raise
         finally:
-            with connect(url, autocommit=True) as connection:
-                _end(connection, clock, run, actor)
+            _end_at_last(url, clock, run, actor)
+
+
+def _end_at_last(url: str, clock: Clock, run: HandRun, actor: str) -> None:
+    """What was done is done: where its end cannot be written down, the next command says it died."""
+    try:
+        with connect(url, autocommit=True) as connection:
+            _end(connection, clock, run, actor)
+    except (psycopg.Error, BackhaulError) as error:
+        log.warning("the end of the run is not written down", run=run.run_id, error=str(error))
 
 
 def _begin(

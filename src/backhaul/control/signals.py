@@ -61,7 +61,7 @@ class SignalDesk:
     def _sql(self, query: str, name: str) -> str | None:
         """One row whose first value is true, in a transaction that may only read."""
         try:
-            conninfo = self.resolve(name).conninfo()
+            conninfo = self._conninfo(name)
             with (
                 connect(conninfo, application_name="backhaul signal") as session,
                 session.transaction(),
@@ -79,7 +79,22 @@ class SignalDesk:
             ) from error
         return None if row is not None and row[0] else f"waits for a condition in {name}"
 
+    def _conninfo(self, name: str) -> str:
+        try:
+            return self.resolve(name).conninfo()
+        except KeyError:
+            raise ConfigError(
+                f"`wait_for` names the connection {name!r}, and the project has none of that name",
+                remedy="correct `connection` under `wait_for`, or add it to `connections`",
+            ) from None
+
 
 def _instant(text: str) -> datetime:
-    at = datetime.fromisoformat(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"`since` {text!r} under `wait_for` is no instant",
+            remedy="write one like 2026-01-31T06:00, or leave it away",
+        ) from None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
