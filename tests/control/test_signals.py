@@ -83,11 +83,19 @@ def test_what_is_no_signal_is_told(desk: SignalDesk) -> None:
         desk({"moon": "full"})
 
 
-def test_a_connection_or_an_instant_that_is_none_is_told(state: State, tmp_path: Path) -> None:
-    desk = SignalDesk(state, open_store(StoreConfig(), tmp_path), {}.__getitem__)
+def test_a_connection_that_is_none_is_told(state: State, tmp_path: Path) -> None:
+    known: dict[str, PostgresConnection] = {}
+    desk = SignalDesk(state, open_store(StoreConfig(), tmp_path), known.__getitem__)
     with pytest.raises(ConfigError, match="names the connection 'shpo'"):
         desk({"sql": "SELECT true", "connection": "shpo"})
+
+
+def test_an_instant_that_is_none_is_told(desk: SignalDesk, state: State) -> None:
     export(state)
     load(state, waiting(state))
+    with state.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "UPDATE pipeline_metadata SET last_loaded_timestamp = '2026-02-01T03:00Z'"
+        )
     with pytest.raises(ConfigError, match="'tomorrow' under `wait_for` is no instant"):
         desk({"load": TARGET, "to": LAKE, "since": "tomorrow"})
