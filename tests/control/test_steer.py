@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
+import psycopg
 import pytest
 
+from backhaul.control.desk import Desk
 from backhaul.control.ledger import acting
 from backhaul.control.records import RunRow
 from backhaul.control.triggers.base import Fate, Progress
-from backhaul.errors import ConfigError
+from backhaul.errors import ConfigError, StateUnavailable
+from backhaul.state.session import Connection
 from tests.control.world import World, check, days, failure
 
 
@@ -138,3 +142,14 @@ def test_a_failed_check_brings_the_date_back_where_that_is_wanted(world: World) 
     world.steering.add_quality(run.run_id, [check("rows", False)], actor="dbt")
     assert [one.reason for one in world.work()] == ["auto: failed"]
     assert world.states() == {"2026-01-01": "done"}
+
+
+def test_a_state_that_is_away_is_told_as_such(world: World) -> None:
+    def away() -> closing[Connection]:
+        raise psycopg.OperationalError("the server is away")
+
+    desk = Desk(away, world.clock)
+    with pytest.raises(StateUnavailable, match="the server is away"):
+        desk.pipeline("daily")
+    with pytest.raises(StateUnavailable, match="the server is away"):
+        desk.set_paused("daily", True, actor="ann")

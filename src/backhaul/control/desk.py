@@ -46,7 +46,7 @@ class Desk:
 
     def pipeline(self, name: str) -> Pipeline:
         """ConfigError with suggestions if there is none of that name."""
-        with self.connect() as connection:
+        with translated(f"look for {name}"), self.connect() as connection:
             return find_pipeline(connection, name)
 
     def pipelines(
@@ -75,7 +75,11 @@ class Desk:
     def set_paused(self, name: str, paused: bool, *, actor: str, reason: str | None = None) -> bool:
         """Whether that changed anything. Dates of a paused pipeline come due, and wait."""
         now = self.clock.now()
-        with self.connect() as connection, acting(connection, actor, now, reason):
+        with (
+            translated(f"pause or resume {name}"),
+            self.connect() as connection,
+            acting(connection, actor, now, reason),
+        ):
             pipeline = find_pipeline(connection, name)
             values = {"paused": paused, "now": now, "pipeline_id": pipeline.pipeline_id}
             changed = connection.execute(sql("desk", "pause"), values).fetchone() is not None

@@ -61,7 +61,7 @@ class Steering:
             )
         if run.status not in ENDED:
             raise ConfigError(f"run {run_id} is {run.status}", remedy="wait until it has ended")
-        with self.desk.connect() as connection:
+        with translated(f"look at run {run_id}"), self.desk.connect() as connection:
             name = read_pipelines(connection, [run.pipeline_id])[run.pipeline_id].pipeline_name
         wish = Wish(
             pipeline=name,
