@@ -65,7 +65,7 @@ class Simulation:
         # Everybody at a keyboard sits at the same one: opening sessions is not what is tried here.
         world.desk.connect = lambda: nullcontext(world.connection)
         self.rounds = 0
-        self.latest = world.now
+        self.latest = self.no_scheduler_until = world.now
         self.schedulers = [
             SimulatedScheduler(world.url, world.clock, self.chance) for _ in range(2)
         ]
@@ -125,6 +125,8 @@ class Simulation:
         return any(moved)
 
     def _scheduler_turn(self) -> bool:
+        if self.world.now < self.no_scheduler_until:
+            return False
         one = self.chance.choice(self.schedulers)
         due = one.scheduler.next_at()
         if (due is None or due > self.world.now) and self.chance.random() < 0.8:
@@ -183,6 +185,8 @@ class Simulation:
             self.world.move(minutes=-self.chance.randint(1, 300))
         if self._happens("clock set forth", 0.1):
             self.world.move(minutes=self.chance.randint(1, 300))
+        if self._happens("no scheduler", 0.3):
+            self.no_scheduler_until = self.world.now + timedelta(hours=self.chance.choice((3, 30)))
         if self._happens("all was down", 0.1):
             self.workers = [self._new_worker(dead) for dead in self.workers]
             self.world.move(hours=self.chance.choice((3, 30, 200)))
@@ -191,7 +195,10 @@ class Simulation:
     def _advance(self, end: datetime) -> None:
         """To the next event."""
         now = self.world.now
-        times = [self.schedulers[0].scheduler.next_at(), self.platform.next_end(now), end]
+        times = [
+            self.schedulers[0].scheduler.next_at(), self.platform.next_end(now), end,
+            self.no_scheduler_until,
+        ]  # fmt: skip
         row = self.world.rows(
             "SELECT min(ready_at) FILTER (WHERE status IN ('queued', 'retrying')), "
             f"min(heartbeat_at) FROM pipeline_run_log WHERE status = ANY('{{{','.join(ACTIVE)}}}')"
@@ -211,6 +218,7 @@ class Simulation:
             "UPDATE backfill_queue SET status = 'queued' WHERE status = 'paused'"
         )
         self.asleep.clear()
+        self.no_scheduler_until = self.world.now
         self.people.paused.clear()
         until = self.world.now + timedelta(days=30)
         while self.world.now < until:
