@@ -18,6 +18,24 @@ from backhaul.control.notify.recipients import recipients
 from backhaul.control.records import DateRow, Pipeline, RunRow
 from backhaul.state.session import Connection
 
+_SAID = {
+    Kind.FAILURE: "attempt {attempt} for {dates} failed",
+    Kind.RETRY_EXHAUSTED: "{dates} failed for good",
+    Kind.BUDGET: "{dates} would have cost more than its budget",
+    Kind.QUALITY: "checks failed for {dates}",
+    Kind.RECOVERY: "{dates} succeeded after a failure",
+}
+
+
+@dataclass(frozen=True)
+class About:
+    """A run to which something happened, and the transaction in which it does."""
+
+    connection: Connection
+    pipeline: Pipeline
+    run: RunRow
+    now: datetime
+
 
 @dataclass(frozen=True)
 class Notices:
@@ -25,53 +43,27 @@ class Notices:
 
     config: NotifyConfig = field(default_factory=NotifyConfig)
 
-    def failed(
-        self,
-        connection: Connection,
-        pipeline: Pipeline,
-        run: RunRow,
-        why: str | None,
-        now: datetime,
-    ) -> None:
-        """An attempt failed, and is tried again."""
-        key = f"failure:{run.run_id}:{run.attempt}"
-        title = f"{pipeline.pipeline_name}: attempt {run.attempt} for {dates_text(run)} failed"
-        self._run_message(connection, Kind.FAILURE, key, title, pipeline, run, why, now)
-
-    def exhausted(
-        self,
-        connection: Connection,
-        pipeline: Pipeline,
-        run: RunRow,
-        why: str | None,
-        now: datetime,
-        *,
-        over_budget: bool = False,
-    ) -> None:
-        kind = Kind.BUDGET if over_budget else Kind.RETRY_EXHAUSTED
-        said = "would have cost more than its budget" if over_budget else "failed for good"
-        title = f"{pipeline.pipeline_name}: {dates_text(run)} {said}"
-        key = f"{kind.value}:{run.run_id}"
-        self._run_message(connection, kind, key, title, pipeline, run, why, now)
-
-    def quality(
-        self,
-        connection: Connection,
-        pipeline: Pipeline,
-        run: RunRow,
-        why: str | None,
-        now: datetime,
-    ) -> None:
-        key = f"quality:{run.run_id}"
-        title = f"{pipeline.pipeline_name}: checks failed for {dates_text(run)}"
-        self._run_message(connection, Kind.QUALITY, key, title, pipeline, run, why, now)
-
-    def recovered(
-        self, connection: Connection, pipeline: Pipeline, run: RunRow, now: datetime
-    ) -> None:
-        title = f"{pipeline.pipeline_name}: {dates_text(run)} succeeded after a failure"
-        key = f"recovery:{run.run_id}"
-        self._run_message(connection, Kind.RECOVERY, key, title, pipeline, run, None, now)
+    def of_run(self, kind: Kind, about: About, why: str | None = None) -> None:
+        """What became of a run."""
+        pipeline, run = about.pipeline, about.run
+        said = _SAID[kind].format(attempt=run.attempt, dates=dates_text(run))
+        # Each attempt may fail once; everything else happens to a run once.
+        attempt = f":{run.attempt}" if kind is Kind.FAILURE else ""
+        message = Message(
+            kind,
+            f"{kind.value}:{run.run_id}{attempt}",
+            f"{pipeline.pipeline_name}: {said}",
+            why or "",
+            pipeline=pipeline.pipeline_name,
+            run_id=run.run_id,
+            url=run.external_url,
+            facts={
+                "attempt": run.attempt,
+                "is_backfill": run.is_backfill,
+                "incident": incident(pipeline, run.run_date),
+            },
+        )
+        self._send(about.connection, message, pipeline, about.now)
 
     def backfills_done(
         self,
@@ -103,33 +95,6 @@ class Notices:
             pipeline = pipelines[row.pipeline_id]
             if pipeline.sla_breach_notification and pipeline.archived_at is None:
                 self._send(connection, _sla_message(kind, pipeline, row), pipeline, now)
-
-    def _run_message(
-        self,
-        connection: Connection,
-        kind: Kind,
-        key: str,
-        title: str,
-        pipeline: Pipeline,
-        run: RunRow,
-        why: str | None,
-        now: datetime,
-    ) -> None:
-        message = Message(
-            kind,
-            key,
-            title,
-            why or "",
-            pipeline=pipeline.pipeline_name,
-            run_id=run.run_id,
-            url=run.external_url,
-            facts={
-                "attempt": run.attempt,
-                "is_backfill": run.is_backfill,
-                "incident": incident(pipeline, run.run_date),
-            },
-        )
-        self._send(connection, message, pipeline, now)
 
     def _send(
         self, connection: Connection, message: Message, pipeline: Pipeline, now: datetime

@@ -17,7 +17,8 @@ from backhaul.control import carry, decide
 from backhaul.control.frequency import ScheduleInvalid
 from backhaul.control.gather import read_pipelines
 from backhaul.control.ledger import LOOK, acting, rows_as, sql, wake
-from backhaul.control.notices import Notices
+from backhaul.control.notices import About, Notices
+from backhaul.control.notify.base import Kind
 from backhaul.control.records import DateRow, Pipeline, RunRow, Slot
 from backhaul.control.retry import RetryDecision, decide_retry, parse_retry
 from backhaul.control.triggers.base import Fate, JobCheck, Progress
@@ -155,7 +156,7 @@ class Settling:
         if verdict.status == "retrying":
             assert verdict.retry is not None
             self._do("say_retry", why=f"failed; {verdict.retry.why}")
-            self.notices.failed(self.connection, self.pipeline, self.run, verdict.message, self.now)
+            self._notify(Kind.FAILURE, verdict.message)
             return
         self._end_dates(verdict, end)
         self._end_backfills(verdict)
@@ -272,14 +273,17 @@ class Settling:
         return [(row[0], row[1]) for row in rows]
 
     def _tell(self, verdict: Verdict, progress: Progress) -> None:
-        about = (self.connection, self.pipeline, self.run)
         if verdict.status == "failed" and verdict.quality is False:
-            self.notices.quality(*about, verdict.message, self.now)
+            self._notify(Kind.QUALITY, verdict.message)
         if verdict.status == "failed" and not verdict.by_gate:
             over_budget = BudgetExceeded.__name__ in progress.result.get("error_kinds", ())
-            self.notices.exhausted(*about, verdict.message, self.now, over_budget=over_budget)
+            self._notify(Kind.BUDGET if over_budget else Kind.RETRY_EXHAUSTED, verdict.message)
         elif verdict.status == "succeeded" and (self.late or self._failed_before()):
-            self.notices.recovered(*about, self.now)
+            self._notify(Kind.RECOVERY)
+
+    def _notify(self, kind: Kind, why: str | None = None) -> None:
+        about = About(self.connection, self.pipeline, self.run, self.now)
+        self.notices.of_run(kind, about, why)
 
     def _failed_before(self) -> bool:
         row = self._do("failed_before", dates=list(self.run.dates), slot=self.run.slot).fetchone()

@@ -13,7 +13,8 @@ from backhaul.control.decide import FAILED
 from backhaul.control.desk import Desk, find_run
 from backhaul.control.gather import read_pipelines
 from backhaul.control.ledger import LOOK, acting, sql, wake
-from backhaul.control.notices import Notices
+from backhaul.control.notices import About, Notices
+from backhaul.control.notify.base import Kind
 from backhaul.control.records import ENDED, Pipeline, RunRow
 from backhaul.control.runs import cancel
 from backhaul.control.triggers.base import JobCheck
@@ -120,7 +121,8 @@ class Steering:
             slots = [(row[0], row[1]) for row in rows]
             queue_by_itself(connection, pipeline, slots, FAILED, values["now"])
         connection.execute(sql("runs", "look_at_dependents"), values)
-        self.notices.quality(connection, pipeline, run, values["why"], values["now"])
+        about = About(connection, pipeline, run, values["now"])
+        self.notices.of_run(Kind.QUALITY, about, values["why"])
         wake(connection, LOOK)
 
     def _values(self, run: RunRow) -> dict[str, Any]:
