@@ -205,7 +205,9 @@ class Simulation:
         )[0]
         times += [row[0], row[1] + BEAT_EVERY if row[1] else None]
         later = [at for at in times if at is not None and at > now]
-        self.world.clock.move_to(min(later) + timedelta(seconds=self.chance.choice((0, 0, 11))))
+        self.world.clock.move_to(
+            min(later, default=now) + timedelta(seconds=self.chance.choice((0, 0, 11)))
+        )
         self.latest = max(self.latest, self.world.now)
 
     def _settle_down(self) -> None:
