@@ -105,8 +105,8 @@ def test_a_killed_workers_run_is_taken_over_and_succeeds_once(project: Project) 
     assert (project.folder / "ran").read_text() == "1\n1\n"
 
 
-def test_serve_stops_at_sigterm_and_ends_local_jobs(project: Project) -> None:
-    local_job(project, "echo $$ > pid; exec tail -f /dev/null")
+def test_serve_stops_at_sigterm_and_its_local_jobs_are_started_anew(project: Project) -> None:
+    local_job(project, f"echo $$ > pid; {JOB}")
     with backhaul(project.folder, "serve") as serve:
         says(serve, "running: scheduler, sender, worker")
         until(project.world, BEGUN, 1)
@@ -114,6 +114,9 @@ def test_serve_stops_at_sigterm_and_ends_local_jobs(project: Project) -> None:
         assert serve.wait(20) == ExitCode.OK
     assert project.world.desk.runs()[0].status == "queued"
     assert not Path(f"/proc/{(project.folder / 'pid').read_text().strip()}").exists()
+    with backhaul(project.folder, "serve"):
+        until(project.world, "SELECT min(status) FROM pipeline_run_log", "succeeded")
+    assert (project.folder / "ran").read_text() == "1\n1\n"
 
 
 def test_a_second_ctrl_c_waits_for_nothing(project: Project) -> None:

@@ -254,3 +254,30 @@ def test_a_pause_ends_with_the_workers_word(world: World) -> None:
     control.ask_stop()
     with pytest.raises(WorkerStops):
         control.pause(LONGEST_PAUSE)
+
+
+def test_a_run_that_comes_back_to_its_worker_waits_for_the_lane_that_lost_it(
+    world: World,
+) -> None:
+    due(world)
+    ending, may_end = threading.Event(), threading.Event()
+    trigger = Played(hold=threading.Event(), is_local=True)
+
+    def let_go(job: Job) -> None:
+        ending.set()
+        assert may_end.wait(20)
+
+    trigger.let_go = let_go  # type: ignore[attr-defined]
+    with working(world, trigger, pace=FAR) as worker:
+        until(world, BEGUN, 1)
+        with acting(world.connection, "ann", world.now):
+            world.connection.execute(
+                "UPDATE pipeline_run_log SET status = 'queued', claimed_by = NULL, ready_at = now()"
+            )
+        until(world, "SELECT min(claim) FROM pipeline_run_log", 2)
+        assert ending.wait(20)
+        assert worker.under_way == 1
+        may_end.set()
+        assert trigger.hold is not None
+        trigger.hold.set()
+        until(world, STATUS, "succeeded")

@@ -16,7 +16,7 @@ import psycopg
 from backhaul.clock import Clock
 from backhaul.control.orders import LONGEST_PAUSE, Control, WorkerStops
 from backhaul.control.settle import failed
-from backhaul.control.triggers.base import Fate, Job, Progress, Started, Trigger
+from backhaul.control.triggers.base import Fate, Job, LetsGo, Progress, Started, Trigger
 from backhaul.errors import BackhaulError, TransientError
 from backhaul.observe.log import get_log
 
@@ -113,6 +113,9 @@ class Following:
 
     def _end_local(self) -> None:
         """Before the run is given back, so that the next worker does not run it beside this one."""
+        if isinstance(self.trigger, LetsGo):
+            self.trigger.let_go(self.job)
+            return
         with suppress(BackhaulError):
             self.trigger.cancel(self.job, self.started)
         pause = threading.Event()

@@ -23,6 +23,8 @@ class Control:
     # Set together with either of them, and when the run is not ours any more.
     wake: threading.Event = field(default_factory=threading.Event)
     lost: bool = False
+    # The lane's own word: it has let go of its job, and another lane may take the run.
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def ask_cancel(self) -> None:
         self.cancel.set()

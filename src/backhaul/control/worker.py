@@ -134,14 +134,18 @@ class Worker:
         """Each into a thread of its own: one that hangs keeps no process from ending."""
         for run in runs:
             control = Control()
+            _, before = self._under_way.get(run.run_id, (run, None))
             self._under_way[run.run_id] = (run, control)
             name = f"lane {run.run_id[:8]}"
             threading.Thread(
-                target=self._carry, args=(run, control), name=name, daemon=True
+                target=self._carry, args=(run, control, before), name=name, daemon=True
             ).start()
 
-    def _carry(self, run: RunRow, control: Control) -> None:
+    def _carry(self, run: RunRow, control: Control, before: Control | None) -> None:
+        """`before`: a lane of ours that lost this run, and may still be ending its job."""
         try:
+            if before is not None:
+                before.ended.wait()
             while not self._carried(run, control):
                 control.pause(self.pace.poll)
         except WorkerStops:
@@ -149,7 +153,9 @@ class Worker:
         except Exception:
             log.exception("a run was let go", run=run.run_id)
         finally:
-            self._under_way.pop(run.run_id, None)
+            if self._under_way.get(run.run_id, (run, None))[1] is control:
+                self._under_way.pop(run.run_id, None)
+            control.ended.set()
             self._events.put("free")
 
     def _carried(self, claimed: RunRow, control: Control) -> bool:

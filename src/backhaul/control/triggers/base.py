@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -116,3 +116,12 @@ class Trigger(Protocol):
 
     def close(self) -> None:
         """Let go of clients and processes; local jobs that still run are stopped."""
+
+
+@runtime_checkable
+class LetsGo(Protocol):
+    """A local platform that can end a job as the death of its worker does."""
+
+    def let_go(self, job: Job) -> None:
+        """End it, and wait for that. It leaves no outcome: a cancelled job would be found as such by
+        the next worker, and its run be cancelled."""

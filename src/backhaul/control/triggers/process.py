@@ -160,6 +160,12 @@ class ProcessTrigger:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, CANCEL)
 
+    def let_go(self, job: Job) -> None:
+        with self._lock:
+            own = self._running.pop(_key(job), None)
+        if own:
+            own.settle()
+
     def close(self) -> None:
         with self._lock:
             running = list(self._running.values())
