@@ -196,7 +196,10 @@ def test_instants_in_json_are_iso(project: Project) -> None:
         (("backfills", "list", "--status", "foo"), "'foo' is not one of"),
         (("backfills", "list", "--request", "foo"), "'foo' is no request's id"),
         (("backfills", "cancel", "--request", "foo"), "'foo' is no request's id"),
-        (("backfills", "priority", "99999999999", "--pipeline", "daily"), "less than or equal to 100000"),
+        (
+            ("backfills", "priority", "99999999999", "--pipeline", "daily"),
+            "less than or equal to 100000",
+        ),
         (("pipeline", "mark", "daily", "--as", "done", "--reason", "x"), "which dates are meant?"),
         (
             ("pipeline", "mark", "daily", "--as", "done", "--reason", "x", "--from", "-5"),

@@ -125,6 +125,10 @@ def test_an_error_of_the_work_is_not_hidden_by_one_of_the_state(
     def away(*_: object, **__: object) -> None:
         raise psycopg.OperationalError("the server is away")
 
-    with pytest.raises(TerminalError), recorded(world.url, world.clock, RUN, "ann", ("load",)):
-        monkeypatch.setattr(by_hand, "connect", away)
-        raise TerminalError("no such table")
+    def work() -> None:
+        with recorded(world.url, world.clock, RUN, "ann", ("load",)):
+            monkeypatch.setattr(by_hand, "connect", away)
+            raise TerminalError("no such table")
+
+    with pytest.raises(TerminalError):
+        work()
