@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 
 from backhaul.clock import Clock
 from backhaul.control.backfills import Backfills
@@ -23,6 +24,7 @@ from backhaul.control.scheduler import Scheduler
 from backhaul.control.signals import SignalDesk
 from backhaul.control.steer import Steering
 from backhaul.control.triggers.base import Trigger
+from backhaul.control.triggers.runfiles import RunFiles
 from backhaul.control.worker import Pace, Worker
 from backhaul.project.models import ControlConfig
 from backhaul.state.session import Connection, connect, prepare
@@ -128,11 +130,20 @@ class ControlRoom:
         with self.open() as connection:
             set_limits(connection, {name: n for name, n in limits.items() if n is not None})
 
+    def log_of(self, run_id: str, attempt: int) -> Path | None:
+        """What a job of this machine said, if it ran here."""
+        log = RunFiles.of(self._logs, run_id, attempt).log
+        return log if log.exists() else None
+
+    @property
+    def _logs(self) -> Path:
+        return self.workshop.home / "logs" / "runs"
+
     def triggers(self, only: tuple[str, ...] = ()) -> Mapping[str, Trigger]:
         from backhaul.control.triggers.registry import open_triggers
 
-        logs = self.workshop.home / "logs" / "runs"
-        return open_triggers(self.workshop.project.folder, logs, self.clock, self.connect, only)
+        folder = self.workshop.project.folder
+        return open_triggers(folder, self._logs, self.clock, self.connect, only)
 
 
 @contextmanager

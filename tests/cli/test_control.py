@@ -110,6 +110,18 @@ def test_runs_are_listed_shown_and_done_again(project: Project) -> None:
     assert "is no run's id" in project.run("runs", "show", "x'; --", code=ExitCode.USAGE).stderr
 
 
+def test_a_run_names_the_log_of_its_job(project: Project) -> None:
+    daily(project)
+    project.run("backfill", "daily", "--date", "-3")
+    (run,) = project.world.work()
+    log = project.folder / ".backhaul" / "logs" / "runs" / f"{run.run_id}.1.log"
+    assert "log:" not in project.run("runs", "show", run.run_id).stdout
+    log.parent.mkdir(parents=True)
+    log.write_text("hello")
+    assert f"log: {log}" in project.run("runs", "show", run.run_id).stdout.replace("\n", "")
+    assert project.json("runs", "show", run.run_id)["logs"] == [str(log)]
+
+
 def test_a_run_that_waits_is_cancelled(project: Project) -> None:
     daily(project)
     project.run("backfill", "daily", "--date", "-3")

@@ -124,6 +124,7 @@ def show(
             changes = room.desk.changes(kind="run", subject=run.run_id, limit=200)
             checks = room.desk.quality(run_id=run.run_id)
             name = pipeline_names(room).get(run.pipeline_id)
+            logs = [log for one in attempts if (log := room.log_of(run.run_id, one.attempt))]
         if as_json:
             screen.document(
                 {
@@ -131,10 +132,13 @@ def show(
                     "attempts": [asdict(one) for one in attempts],
                     "changes": [asdict(one) for one in changes],
                     "checks": checks,
+                    "logs": [str(log) for log in logs],
                 }
             )
         else:
             _show_one(screen, run, name, attempts, changes, checks)
+            for log in logs:
+                screen.say(f"log: {log}", indent=2)
 
 
 def _show_one(
