@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class Ended:
         return f"{self.how}: {words}" if words else self.how
 
 
-class ProcessTrigger:
+class ProcessTrigger(ABC):
     """A Trigger whose jobs are child processes. `folder` is the project's, `logs` that of the runs."""
 
     poll_every = timedelta(seconds=1)
@@ -94,16 +95,17 @@ class ProcessTrigger:
         self._lock = threading.Lock()
         self._pruned = False
 
+    @abstractmethod
     def launch(self, job: Job) -> Launch:
         """What is to be run; TerminalError or NeedsOperator if it cannot be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def judge(self, job: Job, ended: Ended, files: RunFiles) -> Progress:
         """What its end means."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check(self, job: Job) -> list[str]:
-        raise NotImplementedError
+        """What is wrong with the settings; [] if nothing is."""
 
     def find(self, job: Job, external_id: str | None) -> Started | None:
         files = self.files(job)
