@@ -247,3 +247,39 @@ def _everything(world: World) -> list[Any]:
     return [
         world.rows(f"SELECT to_jsonb(t)::text FROM {table} AS t ORDER BY 1") for table in tables
     ]
+
+
+def load_of(world: World, run: RunRow, verdict: str) -> None:
+    """What a run of our own verbs leaves behind."""
+    load_id = world.one(
+        "INSERT INTO pipeline_metadata (run_id, source_name, table_name, destination, target, mode, "
+        "started_at, status) VALUES (%s, 'shop', 'orders', 'lake', 'analytics.orders', 'merge', %s, "
+        "'complete') RETURNING load_id",
+        run.run_id,
+        world.now,
+    )
+    world.connection.execute(
+        "INSERT INTO schema_versions (destination, target, version, schema, staged, verdict, "
+        "changes, load_id, created_at) "
+        "VALUES ('lake', 'analytics.orders', %s, '{}', '{}', %s, '[]', %s, %s)",
+        [load_id, verdict, load_id, world.now],
+    )
+
+
+@pytest.mark.parametrize(("verdict", "outdated"), [("compatible", 2), ("new", 0)])
+def test_other_columns_outdate_what_was_made_of_all_dates(
+    world: World, verdict: str, outdated: int
+) -> None:
+    up = world.add("up", schedule_time="06:00")
+    down = world.add("down", schedule_time="06:00", auto_backfill=True)
+    world.depends(down, up)
+    world.run_days(2)
+    world.move(days=1)
+    world.tick()
+    (run,) = world.claim()
+    load_of(world, run, verdict)
+    assert world.end(run) == "succeeded"
+    found = world.rows("SELECT why FROM pipeline_dates WHERE status = 'outdated'")
+    assert found == [("the schema of analytics.orders changed",)] * outdated
+    world.work()
+    assert set(world.states("down").values()) == {"done"}

@@ -224,13 +224,19 @@ class Settling:
             )
 
     def _freshen(self, days: Sequence[Any]) -> None:
-        if days:
-            self._do("freshen", day=max(days))
-            self._outdate(days)
+        if not days:
+            return
+        self._do("freshen", day=max(days))
+        row = self._do("changed_schemas").fetchone()
+        if row and row[0]:
+            # Not only what was made from these dates lacks the new columns.
+            done = [one[0] for one in self._do("done_days").fetchall()]
+            self._outdate(done, f"the schema of {row[0]} changed")
+        else:
+            self._outdate(days, f"{self.pipeline.pipeline_name} was made anew")
 
-    def _outdate(self, days: Sequence[Any]) -> None:
+    def _outdate(self, days: Sequence[Any], why: str) -> None:
         """What was made from an earlier version of these dates; made anew by itself where wanted."""
-        why = f"{self.pipeline.pipeline_name} was made anew"
         rows = self._do("outdate_dependents", days=list(days), why=why).fetchall()
         self._do("mark_stale", days=list(days), why=why)
         by_pipeline: dict[int, list[Slot]] = {}

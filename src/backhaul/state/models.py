@@ -198,6 +198,7 @@ loads = Table(
         "status IN ('running', 'published', 'complete', 'failed', 'rolled_back')",
         name="pipeline_metadata_status_check",
     ),
+    Index("pipeline_metadata_run", "run_id"),
     Index("pipeline_metadata_target", "destination", "target", "load_id"),
     Index("pipeline_metadata_table", "source_name", "table_name", "load_id"),
     # Loads of one table never overlap; what a dead loader left is settled before the next begins.

@@ -276,6 +276,17 @@ FROM backfill_queue WHERE request_id = ANY(ARRAY(
 ))
 GROUP BY request_id;
 
+-- name: changed_schemas
+-- The tables to which this run's loads brought other columns than they had.
+SELECT string_agg(DISTINCT versions.target, ', ')
+FROM pipeline_metadata AS loads
+JOIN schema_versions AS versions ON versions.load_id = loads.load_id
+WHERE loads.run_id = %(run_id)s AND versions.verdict = 'compatible';
+
+-- name: done_days
+SELECT DISTINCT data_date FROM pipeline_dates
+WHERE pipeline_id = %(pipeline_id)s AND status = 'done';
+
 -- name: outdate_dependents
 -- What was made from the dates that have just been made anew.
 UPDATE pipeline_dates AS dates

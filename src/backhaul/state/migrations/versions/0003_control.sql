@@ -271,6 +271,7 @@ CREATE TABLE api_tokens (
 );
 
 CREATE INDEX data_quality_log_run ON data_quality_log (run_id);
+CREATE INDEX pipeline_metadata_run ON pipeline_metadata (run_id);
 
 -- Who changed what, when and why: every status, and what people do through commands and the API.
 CREATE TABLE changes (
