@@ -15,6 +15,8 @@ from backhaul.control.decide import NewRun
 from backhaul.control.ledger import rows_as, sql
 from backhaul.control.records import DateRow, Pipeline, Slot
 from backhaul.control.sla import Sla, risk_instant, sla_instant
+from backhaul.control.triggers.base import JobCheck
+from backhaul.state.jsonable import plain_text
 from backhaul.state.session import Connection
 
 NewId = Callable[[], str]
@@ -33,6 +35,21 @@ class ClockSet:
 def jsonable(rows: Iterable[Mapping[str, Any]]) -> Jsonb:
     """Rows for jsonb_to_recordset."""
     return Jsonb([{name: _text(value) for name, value in row.items()} for row in rows])
+
+
+def check_rows(checks: Iterable[JobCheck]) -> Jsonb:
+    """Results of checks for `add_quality`; jobs and programs may say what the state cannot store."""
+    return jsonable(
+        {
+            "name": plain_text(one.name),
+            "passed": one.passed,
+            "details": plain_text(one.details) if one.details else None,
+            "kind": one.kind,
+            "severity": one.severity,
+            "bad_rows": one.bad_rows,
+        }
+        for one in checks
+    )
 
 
 def _text(value: Any) -> Any:

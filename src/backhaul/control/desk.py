@@ -103,7 +103,6 @@ class Desk:
         pipeline: str | None = None,
         status: str | None = None,
         day: date | None = None,
-        before: datetime | None = None,
         limit: int = 50,
     ) -> list[RunRow]:
         """Newest first."""
@@ -112,7 +111,6 @@ class Desk:
                 "pipeline_id": self._id(connection, pipeline),
                 "status": status,
                 "day": day,
-                "before": before,
                 "limit": limit,
             }
             found: list[RunRow] = rows_as(connection, RunRow, sql("desk", "list_runs"), values)

@@ -96,18 +96,7 @@ class Settling:
 
     def _add_checks(self, checks: Sequence[JobCheck]) -> None:
         if checks:
-            rows = [
-                {
-                    "name": plain_text(one.name),
-                    "passed": one.passed,
-                    "details": plain_text(one.details) if one.details else None,
-                    "kind": one.kind,
-                    "severity": one.severity,
-                    "bad_rows": one.bad_rows,
-                }
-                for one in checks
-            ]
-            self._do("add_quality", rows=carry.jsonable(rows))
+            self._do("add_quality", rows=carry.check_rows(checks))
 
     def _verdict(self, end: End) -> Verdict:
         progress = end.progress
@@ -318,7 +307,3 @@ def _bounded(verdict: Verdict) -> Verdict:
 def failed(message: str, *, retryable: bool, after: timedelta | None = None) -> Progress:
     """An attempt that failed on our side."""
     return Progress(Fate.FAILED, message, retryable=retryable, retry_after=after)
-
-
-def cancelled(by: str) -> Progress:
-    return Progress(Fate.CANCELLED, f"cancelled by {by}")

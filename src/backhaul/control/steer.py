@@ -8,7 +8,7 @@ from typing import Any
 
 from backhaul.clock import Clock
 from backhaul.control.backfills import Backfills, Request, Wish
-from backhaul.control.carry import jsonable, queue_by_itself
+from backhaul.control.carry import check_rows, queue_by_itself
 from backhaul.control.decide import FAILED
 from backhaul.control.desk import Desk, find_run
 from backhaul.control.gather import read_pipelines
@@ -20,7 +20,6 @@ from backhaul.control.runs import cancel
 from backhaul.control.triggers.base import JobCheck
 from backhaul.errors import ConfigError
 from backhaul.state.errors import translated
-from backhaul.state.jsonable import plain_text
 from backhaul.state.session import Connection
 
 
@@ -91,8 +90,8 @@ class Steering:
             # It may have ended while the lock was waited for.
             run = find_run(connection, run_id)
             values = self._values(run)
-            rows = jsonable(_check_row(one) for one in checks)
-            connection.execute(sql("runs", "add_quality"), {**values, "rows": rows})
+            added = {**values, "rows": check_rows(checks)}
+            connection.execute(sql("runs", "add_quality"), added)
             return self._judge(connection, run, values)
 
     def _judge(self, connection: Connection, run: RunRow, values: dict[str, Any]) -> bool | None:
@@ -132,14 +131,3 @@ class Steering:
             "attempt": run.attempt,
             "now": self.clock.now(),
         }
-
-
-def _check_row(check: JobCheck) -> dict[str, Any]:
-    return {
-        "name": plain_text(check.name),
-        "passed": check.passed,
-        "details": plain_text(check.details) if check.details else None,
-        "kind": check.kind,
-        "severity": check.severity,
-        "bad_rows": check.bad_rows,
-    }

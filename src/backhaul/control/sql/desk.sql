@@ -44,7 +44,6 @@ SELECT {runs} FROM pipeline_run_log
 WHERE (%(pipeline_id)s::bigint IS NULL OR pipeline_id = %(pipeline_id)s)
   AND (%(status)s::text IS NULL OR status = %(status)s)
   AND (%(day)s::date IS NULL OR %(day)s = ANY(dates))
-  AND (%(before)s::timestamptz IS NULL OR created_at < %(before)s)
 ORDER BY created_at DESC
 LIMIT %(limit)s;
 
